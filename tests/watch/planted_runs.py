@@ -101,12 +101,16 @@ class Planted:
             Moment("end", self.now),
         ]))  # fmt: skip
 
-    def account(self, cores: float = 4, footprint: Footprint | None = None, ran_on: int = 0) -> Account:
+    def account(
+        self, cores: float = 4, footprint: Footprint | None = None, ran_on: int = 0, warmup: int = 0
+    ) -> Account:
         last = Moment("stop" if ran_on else "end", self.now + MS)
         self.lines += [TimeSpent(self.now, self.now + MS, MS, "after", [], self.cpu), last]
         processes = [Process(self.lines), *self.workers]
         seen = footprint or Footprint()
-        found = summarise(processes, WatchOptions(), 0, cores, seen, lived=(0, self.now + MS + ran_on * MS)).account
+        found = summarise(
+            processes, WatchOptions(warmup=warmup), 0, cores, seen, lived=(0, self.now + MS + ran_on * MS)
+        ).account
         assert found is not None
         assert sum(one.s for one in found.rows) == pytest.approx(found.wall_s, abs=1e-9)
         assert all(one.code in watch_causes.SENTENCES for one in found.causes)

@@ -8,14 +8,7 @@ from collections.abc import Iterable
 
 from pipebench.results.batches import DeviceIdle, SpanResult
 from pipebench.results.costs import LoopCosts
-from pipebench.results.watched import (
-    LoaderResult,
-    PhaseResult,
-    StageResult,
-    Verdict,
-    WaitPart,
-    WatchResult,
-)
+from pipebench.results.watched import LoaderResult, PhaseResult, StageResult, Verdict, WaitPart, WatchResult
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.stacks import Looks
 from pipebench.watch.launch.standstill import NEVER, Standstill
@@ -25,7 +18,17 @@ from pipebench.watch.read.causes import causes
 from pipebench.watch.read.costs import loop_costs
 from pipebench.watch.read.described import again, content, made_by, place, slowest
 from pipebench.watch.read.drilled import drilled_rows, drilling_notes
-from pipebench.watch.read.gather import NO_LOADER, Process, Run, added, gather, loaders_found, percentile, shown_time
+from pipebench.watch.read.gather import (
+    NO_LOADER,
+    Process,
+    Run,
+    ShownTime,
+    added,
+    gather,
+    loaders_found,
+    percentile,
+    shown_time,
+)
 from pipebench.watch.read.hand_off import hand_off
 from pipebench.watch.read.host_use import busy_shares, host, host_notes, script_cores, workers
 from pipebench.watch.read.moves import in_its_words, move_of_run
@@ -78,6 +81,7 @@ def summarise(
     shown = shown_time(processes, 0 if options.bound else options.warmup)
     described = loaders_found(processes)
     run = Run(processes, shown, tuple(sorted(described)))
+    whole_run = dataclasses.replace(run, shown=ShownTime(end=shown.end))
     loaders = tuple(_loader(run, one) for one in described.values() if options.loader in (None, one.loader))
     in_loop = _in_loop(run, loaders)
     stages = tuple(stage for one in loaders for stage in _stages(run, one.loader))
@@ -115,6 +119,7 @@ def summarise(
         usable_cores=usable_cores,
         status=status,
         started=options.started,
+        warmup_iterations=_together(whole_run, {one: whole_run.turns(one) for one in in_loop}) - iterations,
         complete=not any(one.stopped for one in processes) and not lost(run),
         notes=(
             *loader_notes(run, loaders),

@@ -118,6 +118,7 @@ def _seen(result: WatchResult, main: LoaderResult) -> Verdict:
         workers=main.workers,
         batches=made or main.iterations,
         samples=main.samples,
+        warmup_iterations=0 if result.iterations else result.warmup_iterations,
         startup_s=main.startup_s if main.startup_s is not None else spent or None,
         stage=stage.name if stage else None,
         stage_kind=stage.kind if stage else None,

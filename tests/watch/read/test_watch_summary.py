@@ -303,7 +303,17 @@ def test_loaders_in_step_share_their_iterations() -> None:
 def test_warm_up_and_stop_bound_the_tables() -> None:
     turns = [_turn(number, number * 10 * MS, [MS, 0, 0, 0, 0, 0]) for number in range(8)]
     script = _script(_loader(workers=0), *turns, Moment("warm", 20 * MS), Moment("stop", 60 * MS))
-    assert _summary([script], warmup=2).iterations == 4
+    result = _summary([script], warmup=2)
+    assert (result.iterations, result.warmup_iterations) == (4, 2)
+
+
+def test_a_warm_up_that_is_longer_than_the_run_is_said() -> None:
+    turns = [_turn(number, number * 10 * MS, [MS, 0, 0, 0, 0, 0]) for number in range(8)]
+    result = _summary([_script(_loader(workers=0), *turns)], warmup=20)
+    assert isinstance(result.verdict, Verdict) and result.verdict.limit == "no-iteration"
+    assert verdict(result.verdict) == (
+        "There is nothing to judge: the loop made 8 iterations, all of them in the warm-up. Use a smaller --warmup."
+    )
 
 
 def test_lines_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> None:
