@@ -300,6 +300,16 @@ def test_loaders_in_step_share_their_iterations() -> None:
     assert result.loop[0].s_per_iteration == pytest.approx(0.003)
 
 
+def test_the_verdict_on_a_loader_with_a_loop_of_its_own_has_the_figures_of_that_loop() -> None:
+    """Two loops train after each other: one waits 9 of 10 ms, the other never, and is 100 times as fast."""
+    slow = [_turn(number, number * 10 * MS, [9 * MS, 0, MS, 0, 0, 0]) for number in range(1, 4)]
+    fast = [_turn(number, number * MS // 10, [0, 0, MS // 10, 0, 0, 0], loader=2) for number in range(1, 40)]
+    result = _summary([_script(_loader(1, workers=0), _loader(2, workers=0), *slow, *fast)])
+    assert isinstance(result.verdict, Verdict) and result.wait_share == pytest.approx(27 / 33.9)
+    assert verdict(result.verdict).startswith("The loop waits for data 90 % of each iteration (9.00 ms of 10.0 ms).")
+    assert "This is loader 1 " in verdict(result.verdict)
+
+
 def test_warm_up_and_stop_bound_the_tables() -> None:
     turns = [_turn(number, number * 10 * MS, [MS, 0, 0, 0, 0, 0]) for number in range(8)]
     script = _script(_loader(workers=0), *turns, Moment("warm", 20 * MS), Moment("stop", 60 * MS))
