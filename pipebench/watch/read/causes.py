@@ -352,6 +352,8 @@ def memory(seen: Seen) -> Iterable[Cause]:
             continue
         seen_s = sum(row.s for row in seen.account.rows if row.loader == one.loader)
         length_s = seen_s / max(1, one.passes)
+        if known.persistent:  # then the memory was seen between passes, too
+            length_s = seen.from_pass_to_pass_s(one) or length_s
         if one.passes > 1 and not known.persistent and rate * length_s < free:
             continue
         whole = {"pass_bytes": rate * length_s} if one.passes > 1 else {}

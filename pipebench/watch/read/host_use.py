@@ -66,16 +66,16 @@ def _worker(
         descriptors=_highest(one.descriptors for one in held),
         threads=_highest(one.threads for one in held),
         cores=_worker_cores(clock, lives),
-        **_over_time(held),
+        **_over_time(clock, held),
     )
 
 
-def _over_time(held: Sequence[Held]) -> dict[str, Any]:
+def _over_time(clock: LoopClock, held: Sequence[Held]) -> dict[str, Any]:
     """What changed from look to look. Of several processes, the one that was looked at most is the measure."""
     seen = max((one.over_time for one in held), key=lambda one: one.looks, default=OverTime())
     return {
         "growth_bytes_per_s": growth_bytes_per_s(seen.moments),
-        "storage_bytes_per_s": storage_bytes_per_s(seen.moments),
+        "storage_bytes_per_s": storage_bytes_per_s(seen.moments, clock.s),
         "looks": sum(one.over_time.looks for one in held),
         "looks_asleep": sum(one.over_time.asleep for one in held),
         "looks_for_storage": sum(one.over_time.for_storage for one in held),

@@ -43,9 +43,13 @@ class LoopClock:
         ]
         self._told = [0, *itertools.accumulate(spent)]
 
-    def ns(self, begin: int, end: int) -> float:
-        """The time of the loops from `begin` to `end`, both in nanoseconds of the monotonic clock."""
+    def ns(self, begin: float, end: float) -> float:
+        """The time of the loops from `begin` to `end`, all in nanoseconds, of the monotonic clock."""
         return max(0.0, self._at(end) - self._at(begin))
+
+    def s(self, begin: float, end: float) -> float:
+        """The same in seconds."""
+        return self.ns(begin * 1e9, end * 1e9) / 1e9
 
     def _at(self, moment: float) -> float:
         moments, told = self._moments, self._told
