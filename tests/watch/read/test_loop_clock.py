@@ -65,9 +65,10 @@ class Run:
         stage = NewStage(1, StageName("decode", "load", True))
         self.processes.append(Process([started, stage, *sums, Moment("end", ends * MS)]))
 
-    def result(self) -> WatchResult:
+    def result(self, warmup: int = 0) -> WatchResult:
         self.lines.append(Moment("end", self.now * MS))
-        return summarise([Process(self.lines), *self.processes], WatchOptions(), 0, 4.0, lived=(0, self.now * MS))
+        options, lived = WatchOptions(warmup=warmup), (0, self.now * MS)
+        return summarise([Process(self.lines), *self.processes], options, 0, 4.0, lived=lived)
 
     def workers(self) -> tuple[WorkerResult, ...]:
         return self.result().workers
@@ -132,6 +133,48 @@ def test_without_the_time_of_loops_it_is_from_the_first_batch_to_the_last() -> N
     run.loop(1, 0, told=False, wait_for_worker=2000)
     run.worker(0, [(100, 300), (500, 600)], 2100)
     assert run.workers()[0].busy_share == pytest.approx(0.3 / 0.5)
+
+
+def test_a_loop_in_another_thread_is_in_no_line_so_its_workers_count_as_without() -> None:
+    run = Run()
+    run.begin(1, 0)
+    run.loop(1, 0, told=False, trains=False, wait_for_worker=500)
+    run.begin(2, 0)
+    run.loop(2, 0, backward=3000)
+    run.worker(0, [(100, 300), (500, 600)], 3600)
+    assert run.workers()[0].busy_share == pytest.approx(0.3 / 0.5)
+
+
+def test_what_follows_the_recording_is_no_rest() -> None:
+    """With --steps, recording stops, and the script and its workers go on."""
+    run = Run(persistent=True)
+    run.begin(1, 0)
+    run.loop(1, 0, wait_for_worker=900, backward=100)
+    run.lines.append(Moment("stop", run.now * MS))
+    run.worker(0, [(100, 600), (600, 1100), (1100, 1600)], 9000)
+    run.now = 9000
+    (found,) = run.workers()
+    assert found.batches == 2 and found.busy_share == pytest.approx(1.0)
+
+
+def test_the_warm_up_is_no_part_of_it() -> None:
+    run = Run()
+    run.begin(1, 0)
+    run.loop(1, 0, wait_for_worker=100, backward=900)
+    run.lines.append(Moment("warm", run.now * MS))
+    run.loop(1, 0, wait_for_worker=900, backward=100)
+    run.worker(0, [(100, 200), (1100, 1600), (1600, 2000)], 2100)
+    (found,) = run.result(warmup=1).workers
+    assert found.busy_share == pytest.approx(0.9)
+
+
+def test_a_script_that_was_killed_leaves_workers_that_count_until_their_last_record() -> None:
+    """The last line of the script is older than that of the worker."""
+    run = Run()
+    run.begin(1, 0)
+    run.loop(1, 0, wait_for_worker=400, backward=100)
+    run.worker(0, [(100, 500), (700, 1100)], 1100)
+    assert run.workers()[0].busy_share == pytest.approx(0.8)
 
 
 def test_workers_without_data_are_idle() -> None:
