@@ -11,6 +11,7 @@ from pipebench.render.layout import Line, Part, Section, Spare, Sparing, shorten
 from pipebench.render.watch_notes import KILLED, after_signal, sentence
 from pipebench.render.watch_verdict import next_command, next_move, verdict
 from pipebench.results.batches import BatchContent
+from pipebench.results.own_loop import own_iteration_s
 from pipebench.results.watched import (
     BoundResult,
     LoaderResult,
@@ -183,7 +184,7 @@ def _contents(result: WatchResult) -> list[Part]:
     made = []
     for one in result.loaders:
         if one.content is not None and one.loader in result.loaders_in_loop:
-            held = ", ".join(_held(one.content, whole))
+            held = ", ".join(_held(one.content, own_iteration_s(result, one) or whole))
             made.append(f"A batch of loader {one.loader} has {one.content.samples:,.1f} samples: {held}.")
     return [line.replace(".0 samples", " samples") for line in made]
 

@@ -25,8 +25,8 @@ from pipebench.units import bytes_scale, counted, percent, printable, seconds, s
 _WIDEST, _SHORTEST_S = 200, 1e-6  # of a line of levels: more columns, or shorter parts, than any run gives
 _LEVELS = "▁▂▃▄▅▆▇█"
 _WORKER_TABLE = (
-    "busy: making batches, from its first batch to its last. CPU: of that, on a core. all CPU: of the whole process, "
-    "with start-up and all threads. RAM: shared pages are divided among their processes."
+    "busy: making batches, while the loop over its loader runs. CPU: of that, on a core. all CPU: of the whole "
+    "process, with start-up and all threads. RAM: shared pages are divided among their processes."
 )
 
 

@@ -71,6 +71,9 @@ def _which(found: Verdict) -> str:
 
 def _no_iteration(found: Verdict) -> str:
     """What was seen of passes that had one batch at most."""
+    if found.warmup_iterations:
+        seen = counted(found.warmup_iterations, "iteration")
+        return f"There is nothing to judge: the loop made {seen}, all of them in the warm-up. Use a smaller --warmup."
     if not (found.batches or found.startup_s):
         return "There is nothing to judge: no iteration was completed."
     if not found.loader:

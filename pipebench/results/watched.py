@@ -75,7 +75,8 @@ class WaitPart:
 class WorkerResult:
     """The N-th worker of a loader: one process, or one for each pass.
 
-    `busy_share` is the share of its time, from its first batch to its last, in which it made batches. Near 1, the loop
+    `busy_share` is the time in which it made batches, as a share of the time that the loops over its loader took while
+    it lived (without records of them: from its first batch to its last), and at most 1. Near 1, the loop
     could use batches faster than this worker makes them. If `cpu_s` is far below `busy_s`, the worker was blocked, or
     other processes used its core. `ended` is false if it was killed or left without a last record.
 
@@ -232,22 +233,21 @@ class Verdict:
     "nothing-watched", "no-iteration" and "no-such-loader" say that there is nothing to judge; with the last, `loaders`
     is how many loaders the script iterated. "no-loader" says that the loop trains without one. "not-followed" says that
     another thread iterates the loader, and that its way to the training loop was not seen. With "no-iteration",
-    `batches` and `samples` were made, the first one after `startup_s`. `waits` is the part that waits: the "device" if
-    its idle time was measured, else the "loop". `loader` is the loader whose iterations take the most time.
-    `workers_busy` is the mean `busy_share` of its workers (None: no workers, or not comparable). `stage` is the largest
-    stage inside it, and `stage_share` is the stage's share of the time in which workers were busy (0 to 1). `loaders`
-    counts all that the script iterated. `dataset`, `file` and `line` are those of `loader`. `phase` is the largest
-    phase of the loop. `wait_part` is the largest part of the wait, if it is one that the script's own process works in:
-    "sampler", "send-indices", "receive" (with unpickling) or "pin". `wait_part_share` is its share of the wait. More
-    workers do not change this part.
+    `batches` and `samples` were made, the first one after `startup_s`, or `warmup_iterations` were all that there were.
+    `waits` is the part that waits: the "device" if its idle time was measured, else the "loop". `loader` is the loader
+    whose iterations take the most time. `workers_busy` is the mean `busy_share` of its workers (None: no workers, or
+    not comparable). `stage` is the largest stage inside it, and `stage_share` is the stage's share of the time in which
+    workers were busy (0 to 1). `loaders` counts all that the script iterated. `dataset`, `file` and `line` are those of
+    `loader`. `phase` is the largest phase of the loop. `wait_part` is the largest part of the wait, if it is one that
+    the script's own process works in: "sampler", "send-indices", "receive" (with unpickling) or "pin".
+    `wait_part_share` is its share of the wait. More workers do not change this part.
 
     `hand_off_s` and `batch_s` are set if workers take longer to hand a batch over than to make it: the seconds per
     batch that the feeder thread of a worker pickles, and that the worker makes the batch. `by_thread`: the loader has
     no workers, and a thread beside the loop iterates it.
 
-    `elsewhere`: nothing was watched in a block, because its process was watched already.
-
-    `torch` and `lacks` are set if nothing was watched because this version of torch lacks these names.
+    `elsewhere`: nothing was watched in a block, because its process was watched already. `torch` and `lacks` are set if
+    nothing was watched because this version of torch lacks these names.
     """
 
     limit: Literal["data", "training", "nothing-watched", "no-iteration", "no-such-loader", "no-loader", "not-followed"]
@@ -280,6 +280,7 @@ class Verdict:
     elsewhere: bool = False
     torch: str = ""
     lacks: tuple[str, ...] = ()
+    warmup_iterations: int = 0
 
 
 @dataclass(frozen=True)
@@ -298,10 +299,10 @@ class WatchResult:
     """Where the time of a training script went.
 
     `wait_share` is the share of the loop's time in which it waits for batches. The wait for the first batch of a pass
-    is not included. `wait_parts` divide it. `loaders_in_loop` are the loaders whose iterations
-    the loop table shows. `account` divides the whole run, from its first second to its last (None with `--bound`).
-    `notes` say what was not seen, and why. `started` is what was watched, as words for the shell behind the options of
-    `pipebench watch`: `train.py --epochs 3`, `-m mypackage.train`, `-- torchrun train.py` ("": a block of code).
+    is not included. `wait_parts` divide it. `loaders_in_loop` are the loaders whose iterations the loop table shows,
+    without the first `warmup_iterations`. `account` divides the whole run, from its first second to its last (None with
+    `--bound`). `notes` say what was not seen, and why. `started` is what was watched, as words for the shell behind the
+    options of `pipebench watch`: `train.py --epochs 3`, `-m mypackage.train`, `-- torchrun train.py` ("": a block).
     """
 
     verdict: Verdict
@@ -338,6 +339,7 @@ class WatchResult:
     over_time: OverTime | None = None
     timeline: Timeline | None = None
     started: str = ""
+    warmup_iterations: int = 0
 
     @property
     def taken_cores(self) -> float:

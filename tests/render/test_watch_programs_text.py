@@ -137,6 +137,17 @@ def test_what_a_batch_holds() -> None:
     assert "8 samples: 80 s of sound (800 a second)." in _said(replace(result, loaders=(sound,)))
 
 
+def test_what_batches_of_two_loops_hold_is_by_the_iteration_of_each() -> None:
+    tokens = BatchContent(8.0, tokens=2_048.0)
+    first = replace(LOADER, content=tokens, iterations=10, s_per_iteration=1.0)
+    second = replace(first, loader=2, iterations=90, s_per_iteration=0.01)
+    result = replace(made_up_trials.watched(), loaders=(first, second), loaders_in_loop=(1, 2), iterations=100)
+    said = _said(result)
+    assert "2,048 tokens (2,048 a second)" in said and "2,048 tokens (204,800 a second)" in said
+    in_step = _said(replace(result, iterations=90))  # as in `zip`: then an iteration is of both
+    assert in_step.count("2,048 tokens (20,480 a second)") == 2
+
+
 @pytest.mark.parametrize(
     ("note", "expected"),
     [

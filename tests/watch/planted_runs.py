@@ -42,6 +42,7 @@ class Planted:
         self.lines: list[Line] = [ProcessStarted(1, "script", 0)]
         self.workers: list[Process] = []
         self.now = self.cpu = 0
+        self.first_pass = 0, 1000 * MS
         self.outside(100, "before")
 
     def outside(self, spent: int, where: Any = "between") -> None:
@@ -56,6 +57,8 @@ class Planted:
         self.lines.append(found)
         rows = [how.pop(name.replace("-", "_"), 0) * MS for name in ROWS]
         assert not how
+        if number == 1:
+            self.first_pass = self.now, self.now + sum(rows)
         for one in range(passes):
             arrivals = arrived or [Arrival(task, 1, 0, 0, wait, 0, 0, 0) for task, wait in enumerate(waits)]
             phases = [sum(rows[:10]), 0, *rows[11:15]]
@@ -72,14 +75,22 @@ class Planted:
             self.cpu += cpu * MS
 
     def worker(self, number: int = 0, *, busy: float = 1.0, cpu: float = 1.0, threads: int = 0, **more: Any) -> None:
-        """A worker that made batches for `busy` of one second, `cpu` of this on a core."""
-        spent = int(busy * 1000 * MS)
+        """A worker that made batches for `busy` of the first pass over loader 1, `cpu` of this on a core.
+
+        Times of `more` that end in `_ns` are those of a pass of one second.
+        """
+        begin, end = self.first_pass
+        spent = int(busy * (end - begin))
+        more = {
+            name: value * (end - begin) // (1000 * MS) if name[-3:] == "_ns" else value for name, value in more.items()
+        }
         sums = [
             FetchSums(
-                1, 0, 1, batches=1, samples=1, stages_ns={1: 1}, process_cpu_ns=min(1, more.get("process_cpu_ns", 0))
+                1, begin, begin + 1, batches=1, samples=1, stages_ns={1: 1},
+                process_cpu_ns=min(1, more.get("process_cpu_ns", 0)),
             ),
             FetchSums(
-                1, 1, 1000 * MS, batches=50, samples=200, busy_ns=spent, cpu_ns=int(cpu * spent),
+                1, begin + 1, end, batches=50, samples=200, busy_ns=spent, cpu_ns=int(cpu * spent),
                 stages_ns={1: int(0.7 * spent), 2: int(0.3 * spent)}, **more,
             ),
         ]  # fmt: skip
@@ -90,12 +101,16 @@ class Planted:
             Moment("end", self.now),
         ]))  # fmt: skip
 
-    def account(self, cores: float = 4, footprint: Footprint | None = None, ran_on: int = 0) -> Account:
+    def account(
+        self, cores: float = 4, footprint: Footprint | None = None, ran_on: int = 0, warmup: int = 0
+    ) -> Account:
         last = Moment("stop" if ran_on else "end", self.now + MS)
         self.lines += [TimeSpent(self.now, self.now + MS, MS, "after", [], self.cpu), last]
         processes = [Process(self.lines), *self.workers]
         seen = footprint or Footprint()
-        found = summarise(processes, WatchOptions(), 0, cores, seen, lived=(0, self.now + MS + ran_on * MS)).account
+        found = summarise(
+            processes, WatchOptions(warmup=warmup), 0, cores, seen, lived=(0, self.now + MS + ran_on * MS)
+        ).account
         assert found is not None
         assert sum(one.s for one in found.rows) == pytest.approx(found.wall_s, abs=1e-9)
         assert all(one.code in watch_causes.SENTENCES for one in found.causes)

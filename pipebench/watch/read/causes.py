@@ -69,7 +69,7 @@ def validation(seen: Seen) -> Iterable[Cause]:
     for row in seen.rows("validation"):
         one = next((one for one in seen.result.loaders if one.loader == row.loader), None)
         waits = sum(inside.recoverable_s or 0.0 for inside in row.inside if inside.reason != "persistent-workers")
-        counts = {"passes": one.passes, "iterations": one.iterations, "workers": one.workers} if one else {}
+        counts = {"passes": one.passes, "iterations": seen.batches(one), "workers": one.workers} if one else {}
         if row.s < _LARGE_VALIDATION * seen.loops_s and waits < _MATTERS * seen.loops_s:
             continue
         yield Cause("validation", row.s, row.recoverable_s, row.loader, {**counts, "waits_s": waits})
@@ -78,9 +78,9 @@ def validation(seen: Seen) -> Iterable[Cause]:
 def sampler(seen: Seen) -> Iterable[Cause]:
     for one in seen.in_loop:
         spent = seen.s("sampler", "send-indices", loader=one.loader)
-        per = spent / one.iterations if one.iterations else 0.0
+        batches = seen.batches(one)
         saved = seen.saved("sampler", "send-indices", loader=one.loader)
-        yield Cause("sampler", spent, saved, one.loader, {"s_per_batch": per, "batches": one.iterations})
+        yield Cause("sampler", spent, saved, one.loader, {"s_per_batch": spent / max(1, batches), "batches": batches})
 
 
 def hand_off(seen: Seen) -> Iterable[Cause]:
@@ -92,7 +92,7 @@ def hand_off(seen: Seen) -> Iterable[Cause]:
         "array_bytes_per_batch": found.array_bytes_per_batch or 0.0,
     }  # fmt: skip
     above = replace(found, tensors_per_batch=max(0.0, (found.tensors_per_batch or 0.0) - _LEAST_TENSORS))
-    most = longest_hand_off_s(above) * sum(one.iterations for one in seen.in_loop)
+    most = longest_hand_off_s(above) * sum(map(seen.batches, seen.in_loop))
     saved = seen.saved("receive", "unpickle")
     saved = None if saved is None else min(saved, most)
     yield Cause("hand-off", min(seen.s("receive", "unpickle"), most), saved, None, dict(values))
@@ -104,7 +104,7 @@ def _late(seen: Seen, one: LoaderResult) -> float:
     if found is None or not found.pipe_bytes_per_batch:
         return 0.0
     spent = seen.s("receive", "unpickle", loader=one.loader)
-    return max(0.0, spent - longest_hand_off_s(found) * one.iterations)
+    return max(0.0, spent - longest_hand_off_s(found) * seen.batches(one))
 
 
 def _plain(code: str, *rows: str, on_device: bool = False) -> Callable[[Seen], Iterable[Cause]]:
@@ -180,14 +180,14 @@ def _stage_values(seen: Seen, one: LoaderResult) -> dict[str, str | int | float]
 def waiting(seen: Seen) -> Iterable[Cause]:
     """Why no batch was there: the workers never rest, or they rest and the loop waits all the same."""
     for one in seen.in_loop:
-        workers = [worker for worker in seen.workers(one) if worker.busy_s]
+        workers = seen.workers(one)  # also those that have no data
         waited = seen.s("wait-for-worker", loader=one.loader)
         saved = seen.saved("wait-for-worker", loader=one.loader)
         busy = sum(worker.busy_share for worker in workers) / max(1, len(workers))
         values: dict[str, str | int | float] = {"workers": one.workers, "busy": busy}
         if busy >= _BUSY and (late := _late(seen, one)):
             waited, saved, values["late_s"] = waited + late, (saved or 0.0) + late, late
-        if not workers or not waited:
+        if not waited or not any(worker.busy_s for worker in workers):
             continue
         whole = Cause("", waited, saved, one.loader, values)
         if (slow := slow_hand_off(seen.result, one)) is not None:
@@ -294,7 +294,7 @@ def _resting(
 def _uneven_batches(seen: Seen, one: LoaderResult, whole: Cause) -> Iterable[Cause]:
     found = seen.result.hand_off
     overtaken = (found.out_of_order_s_per_batch or 0.0) if found is not None and len(seen.in_loop) == 1 else 0.0
-    held_up = overtaken * one.iterations
+    held_up = overtaken * seen.batches(one)
     if found is not None and held_up >= _HELD_UP * whole.s:
         held = min(whole.s, held_up)
         values = {**whole.values, "share": found.out_of_order or 0.0, "s_per_batch": overtaken}
@@ -352,6 +352,8 @@ def memory(seen: Seen) -> Iterable[Cause]:
             continue
         seen_s = sum(row.s for row in seen.account.rows if row.loader == one.loader)
         length_s = seen_s / max(1, one.passes)
+        if known.persistent:  # then the memory was seen between passes, too
+            length_s = seen.from_pass_to_pass_s(one) or length_s
         if one.passes > 1 and not known.persistent and rate * length_s < free:
             continue
         whole = {"pass_bytes": rate * length_s} if one.passes > 1 else {}

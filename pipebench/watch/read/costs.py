@@ -12,6 +12,7 @@ from typing import TypeVar
 from pipebench.results.costs import KEPT, LoopCosts
 from pipebench.watch.read.gather import Process, Run
 from pipebench.watch.read.hand_off import FollowedBatch, explained_s, matched, pin_s
+from pipebench.watch.read.script_cpu import stretches
 from pipebench.watch.record.lines import FetchSums, LoaderFound, LoopSums
 from pipebench.watch.record.record_file import AFTER, PIN, RECEIVE, SAMPLER, SEND, UNPICKLE, WAIT, WAIT_PARTS
 from pipebench.watch.record.worker_lines import OneBatch
@@ -187,14 +188,9 @@ def _step_ns(one: LoopSums) -> int:
 
 def _per_iteration(run: Run, loader: int) -> tuple[float, float]:
     """Nanoseconds of an iteration: CPU time of the script's process, and the loop's thread's wait for a core."""
-    cpu = waited = count = 0
-    for lines in _passes(run.turns(loader)):
-        first, last = _settled(lines)[0], lines[-1]
-        later = sum(one.turns for one in _settled(lines)) - first.turns
-        if later and first.process_cpu_ns:
-            cpu += last.process_cpu_ns - first.process_cpu_ns
-            waited += last.core_wait_ns - first.core_wait_ns
-            count += later
+    found = stretches(one for lines in _passes(run.turns(loader)) for one in _settled(lines))
+    count = sum(one.turns for one in found)
+    cpu, waited = sum(one.cpu_ns for one in found), sum(one.waited_ns for one in found)
     return (cpu / count, waited / count) if count else (0.0, 0.0)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -11,28 +10,39 @@ from pipebench.results.watched import HostUse, LoaderResult, Note, ThreadPool, W
 from pipebench.watch.launch.footprint import Footprint, Held
 from pipebench.watch.launch.over_time import OverTime
 from pipebench.watch.read.gather import Process, Run
+from pipebench.watch.read.loop_clock import LoopClock
 from pipebench.watch.read.over_time import growth_bytes_per_s, storage_bytes_per_s
+from pipebench.watch.read.script_cpu import stretches
 from pipebench.watch.record.lines import FetchSums, LoopSums
 
 _NS = 1e-9
 _NEARLY = 0.8
 
 
-def workers(run: Run, loaders: Sequence[int], footprint: Footprint) -> Iterable[WorkerResult]:
-    """The workers of these loaders. Workers of several passes with the same number count as one."""
+def workers(
+    run: Run, loaders: Sequence[int], footprint: Footprint, in_loop: Collection[int] = ()
+) -> Iterable[WorkerResult]:
+    """The workers of these loaders. Workers of several passes with the same number count as one.
+
+    `in_loop` are the loaders of the training loop.
+    """
+    clocks = {loader: LoopClock(run, loader, in_loop) for loader in loaders}
     found: dict[tuple[int, int], list[Process]] = {}
     for process in run.processes:
         loader, number = process.loader, process.worker
         if process.role == "worker" and loader is not None and loader in loaders and number is not None:
             found.setdefault((loader, number), []).append(process)
     for (loader, number), processes in sorted(found.items()):
-        yield _worker(run, loader, number, processes, footprint)
+        yield _worker(run, clocks[loader], loader, number, processes, footprint)
 
 
-def _worker(run: Run, loader: int, number: int, processes: list[Process], footprint: Footprint) -> WorkerResult:
+def _worker(
+    run: Run, clock: LoopClock, loader: int, number: int, processes: list[Process], footprint: Footprint
+) -> WorkerResult:
     shown = [run.shown.holds(process.of(FetchSums)) for process in processes]
     sums = [one for records in shown for one in records]
-    alive = sum(max(one.end for one in rows) - min(one.begin for one in rows) for rows in shown if rows) * _NS
+    lives = [(rows, clock.end_of_life(process, rows)) for process, rows in zip(processes, shown, strict=True) if rows]
+    alive = sum(clock.ns(min(one.begin for one in rows), end) for rows, end in lives) * _NS
     busy = sum(one.busy_ns for one in sums) * _NS
     whole = [max((one.process_cpu_ns for one in process.of(FetchSums)), default=0) for process in processes]
     held = [footprint.processes[process.pid] for process in processes if process.pid in footprint.processes]
@@ -55,38 +65,35 @@ def _worker(run: Run, loader: int, number: int, processes: list[Process], footpr
         rss_bytes=_highest(one.rss_bytes for one in held),
         descriptors=_highest(one.descriptors for one in held),
         threads=_highest(one.threads for one in held),
-        cores=_worker_cores(shown),
-        **_over_time(held),
+        cores=_worker_cores(clock, lives),
+        **_over_time(clock, held),
     )
 
 
-def _over_time(held: Sequence[Held]) -> dict[str, Any]:
+def _over_time(clock: LoopClock, held: Sequence[Held]) -> dict[str, Any]:
     """What changed from look to look. Of several processes, the one that was looked at most is the measure."""
     seen = max((one.over_time for one in held), key=lambda one: one.looks, default=OverTime())
     return {
         "growth_bytes_per_s": growth_bytes_per_s(seen.moments),
-        "storage_bytes_per_s": storage_bytes_per_s(seen.moments),
+        "storage_bytes_per_s": storage_bytes_per_s(seen.moments, clock.s),
         "looks": sum(one.over_time.looks for one in held),
         "looks_asleep": sum(one.over_time.asleep for one in held),
         "looks_for_storage": sum(one.over_time.for_storage for one in held),
     }
 
 
-def _worker_cores(processes: Sequence[Sequence[FetchSums]]) -> float | None:
-    """The cores that a worker keeps busy with all its threads, between its first line and its last of each process."""
-    spans = [(lines[0], lines[-1]) for lines in processes if len(lines) > 1 and lines[0].process_cpu_ns]
-    wall = sum(last.end - first.end for first, last in spans)
-    return sum(last.process_cpu_ns - first.process_cpu_ns for first, last in spans) / wall if wall else None
+def _worker_cores(clock: LoopClock, lives: Sequence[tuple[Sequence[FetchSums], int]]) -> float | None:
+    """The cores that a worker keeps busy with all its threads, from the first line of each process to its end."""
+    spans = [(lines[0], lines[-1], end) for lines, end in lives if len(lines) > 1 and lines[0].process_cpu_ns]
+    wall = sum(clock.ns(first.end, end) for first, _, end in spans)
+    return sum(last.process_cpu_ns - first.process_cpu_ns for first, last, _ in spans) / wall if wall else None
 
 
 def script_cores(turns: Sequence[LoopSums]) -> float | None:
     """The cores that the script's own process keeps busy with all its threads, after the first line of each pass."""
-    cpu = wall = 0
-    for before, line in itertools.pairwise(turns):
-        if before.number_of_pass == line.number_of_pass and before.process_cpu_ns:
-            cpu += line.process_cpu_ns - before.process_cpu_ns
-            wall += sum(line.phases_ns)
-    return cpu / wall if wall else None
+    found = stretches(turns)
+    wall = sum(one.wall_ns for one in found)
+    return sum(one.cpu_ns for one in found) / wall if wall else None
 
 
 def _highest(values: Iterable[int | None]) -> int | None:
@@ -154,9 +161,12 @@ def _threads(found: HostUse, loaders: Sequence[LoaderResult], usable_cores: floa
 
 
 def busy_shares(found: Iterable[WorkerResult]) -> dict[int, float]:
-    """The mean share of their time in which the workers of each loader make batches, without waits for a core."""
+    """The mean share of their time in which the workers of each loader make batches, without waits for a core.
+
+    Workers that have no data are left out: the loop waits for the others.
+    """
     shares: dict[int, list[float]] = {}
     for one in found:
-        if one.busy_s > 0:
+        if one.batches and one.busy_s > 0:
             shares.setdefault(one.loader, []).append(one.busy_share * max(0.0, 1 - one.core_wait_s / one.busy_s))
     return {loader: min(1.0, fmean(each)) for loader, each in shares.items()}

@@ -9,6 +9,7 @@ from pipebench.results.account import Account, AccountRow
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.watch.read.gather import Run
 from pipebench.watch.read.in_loop import Apart, told_apart
+from pipebench.watch.record.lines import LoopSums, PassBegun
 from pipebench.watch.record.spent import TimeSpent
 
 ONCE = ("interpreter", "before-loops", "after-loops", "exit", "not-recorded")
@@ -49,6 +50,17 @@ class Seen:
         """
         training = [one for one in self.in_loop if one.training and self.result.device_idle is None]
         return [(self.s("other", loader=one.loader), told_apart(self.run, one.loader)) for one in training]
+
+    def batches(self, loader: LoaderResult) -> int:
+        """The iterations over a loader in the whole run, as the account is: also those of the warm-up."""
+        lines = (one for process in self.run.of_script() for one in process.of(LoopSums))
+        return sum(one.turns for one in lines if one.loader == loader.loader)
+
+    def from_pass_to_pass_s(self, loader: LoaderResult) -> float | None:
+        """The mean time from the begin of a pass to that of the next one, with what the script does between them."""
+        lines = (one for process in self.run.of_script() for one in process.of(PassBegun))
+        begins = sorted(one.begin for one in lines if one.loader == loader.loader)
+        return (begins[-1] - begins[0]) / 1e9 / (len(begins) - 1) if len(begins) > 1 else None
 
     def workers(self, loader: LoaderResult) -> list[WorkerResult]:
         return [one for one in self.result.workers if one.loader == loader.loader]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
@@ -69,12 +69,14 @@ def growth_bytes_per_s(moments: Sequence[Seen]) -> float | None:
     return slope if explained >= _STEADY else 0.0
 
 
-def storage_bytes_per_s(moments: Sequence[Seen]) -> float | None:
-    """What storage gave, between the first look and the last. None: not known."""
+def storage_bytes_per_s(moments: Sequence[Seen], lasted_s: Callable[[float, float], float]) -> float | None:
+    """What storage gave per second of loops, between the first look and the last. None: not known.
+
+    `lasted_s` is how long loops ran between two moments.
+    """
     known = [(one.s, one.storage_bytes) for one in moments if one.storage_bytes is not None]
-    if len(known) < 2 or known[-1][0] <= known[0][0]:
-        return None
-    return (known[-1][1] - known[0][1]) / (known[-1][0] - known[0][0])
+    seconds = lasted_s(known[0][0], known[-1][0]) if known else 0.0
+    return (known[-1][1] - known[0][1]) / seconds if seconds > 0 else None
 
 
 def _line(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, float]:

@@ -43,10 +43,15 @@ class Pace:
         return wait_ns + step.work_ns
 
 
+def iterations_of_step(found: WatchResult, steps: int) -> float:
+    """The iterations for a step of the optimiser. Steps are counted from the start, so those of the warm-up count."""
+    return (found.iterations + found.warmup_iterations) / steps if steps else 0.0
+
+
 def pace(found: WatchResult, steps: int) -> Pace:
     """The pace of a rank that made `steps` steps of the optimiser."""
     loaders = [one for one in found.loaders if one.loader in found.loaders_in_loop and one.workers]
-    each = found.iterations / steps if steps else 0.0
+    each = iterations_of_step(found, steps)
     paces = [(_loads_s(found, one) * each, one) for one in loaders]
     loads_s, slowest = max(paces, key=lambda one: one[0], default=(0.0, None))
     if slowest is None or not loads_s:

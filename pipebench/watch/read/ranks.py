@@ -11,7 +11,7 @@ from typing import Literal
 
 from pipebench.results.ranks import LongerSamples, RankRow, Ranks, SlowStage, StepOfRank
 from pipebench.results.watched import StageResult, WatchResult
-from pipebench.watch.read.rank_pace import Costs, costs, pace
+from pipebench.watch.read.rank_pace import Costs, costs, iterations_of_step, pace
 from pipebench.watch.record.sampling import STEP_BITS, weight
 
 _NS = 1e-9
@@ -194,8 +194,8 @@ def _tokens(found: WatchResult) -> float | None:
 
 def _step_s(one: Rank) -> float:
     """Seconds from one step of the optimiser to the next. An iteration may have several, or be a part of one."""
-    loop_s = one.watched.iterations * sum(phase.s_per_iteration for phase in one.watched.loop)
-    return loop_s / _steps(one) if one.steps else 0.0
+    iteration_s = sum(phase.s_per_iteration for phase in one.watched.loop)
+    return iteration_s * iterations_of_step(one.watched, _steps(one))
 
 
 def _steps(one: Rank) -> int:

@@ -8,14 +8,7 @@ from collections.abc import Iterable
 
 from pipebench.results.batches import DeviceIdle, SpanResult
 from pipebench.results.costs import LoopCosts
-from pipebench.results.watched import (
-    LoaderResult,
-    PhaseResult,
-    StageResult,
-    Verdict,
-    WaitPart,
-    WatchResult,
-)
+from pipebench.results.watched import LoaderResult, PhaseResult, StageResult, Verdict, WaitPart, WatchResult
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.stacks import Looks
 from pipebench.watch.launch.standstill import NEVER, Standstill
@@ -25,7 +18,17 @@ from pipebench.watch.read.causes import causes
 from pipebench.watch.read.costs import loop_costs
 from pipebench.watch.read.described import again, content, made_by, place, slowest
 from pipebench.watch.read.drilled import drilled_rows, drilling_notes
-from pipebench.watch.read.gather import NO_LOADER, Process, Run, added, gather, loaders_found, percentile, shown_time
+from pipebench.watch.read.gather import (
+    NO_LOADER,
+    Process,
+    Run,
+    ShownTime,
+    added,
+    gather,
+    loaders_found,
+    percentile,
+    shown_time,
+)
 from pipebench.watch.read.hand_off import hand_off
 from pipebench.watch.read.host_use import busy_shares, host, host_notes, script_cores, workers
 from pipebench.watch.read.moves import in_its_words, move_of_run
@@ -78,17 +81,19 @@ def summarise(
     shown = shown_time(processes, 0 if options.bound else options.warmup)
     described = loaders_found(processes)
     run = Run(processes, shown, tuple(sorted(described)))
+    whole_run = dataclasses.replace(run, shown=ShownTime(end=shown.end))
     loaders = tuple(_loader(run, one) for one in described.values() if options.loader in (None, one.loader))
     in_loop = _in_loop(run, loaders)
     stages = tuple(stage for one in loaders for stage in _stages(run, one.loader))
     turns = [one for loader in in_loop for one in run.turns(loader)]
     iterations = _together(run, {loader: run.turns(loader) for loader in in_loop})
     loop = _loop(run, in_loop)
-    lengths, waits = added(one.lengths for one in turns), added(one.waits for one in turns)
+    whole = turns if not any(map(_in_step, run.of_script())) else []  # in step, each loader has a part of an iteration
+    lengths, waits = added(one.lengths for one in whole), added(one.waits for one in whole)
     main = next((one for one in loaders if one.loader in in_loop), None)
     spans = _spans(run, in_loop, loop)
     numbers = [one.loader for one in loaders]
-    used, made = host(run, numbers, footprint), tuple(workers(run, numbers, footprint))
+    used, made = host(run, numbers, footprint), tuple(workers(run, numbers, footprint, in_loop))
     nothing, lines = nothing_watched(processes), [one for process in run.of_script() for one in process.lines]
     result = WatchResult(
         verdict=nothing,
@@ -114,6 +119,7 @@ def summarise(
         usable_cores=usable_cores,
         status=status,
         started=options.started,
+        warmup_iterations=_together(whole_run, {one: whole_run.turns(one) for one in in_loop}) - iterations,
         complete=not any(one.stopped for one in processes) and not lost(run),
         notes=(
             *loader_notes(run, loaders),
@@ -137,12 +143,12 @@ def summarise(
     verdict, next_move = diagnose(result, _by_threads(run))
     if described and not loaders:
         verdict = Verdict("no-such-loader", loader=options.loader, loaders=len(set(described) - {NO_LOADER}))
-    whole = result.account
-    if whole is not None:
-        whole = dataclasses.replace(whole, causes=causes(run, result, whole))
-        next_move = move_of_run(next_move, whole.causes, usable_cores) if verdict.limit in _JUDGED else None
+    where = result.account
+    if where is not None:
+        where = dataclasses.replace(where, causes=causes(run, result, where))
+        next_move = move_of_run(next_move, where.causes, usable_cores) if verdict.limit in _JUDGED else None
     next_move = in_its_words(next_move, result)
-    return dataclasses.replace(result, verdict=verdict, next_move=next_move, account=whole)
+    return dataclasses.replace(result, verdict=verdict, next_move=next_move, account=where)
 
 
 def _by_threads(run: Run) -> frozenset[int]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from pipebench.results.next_move import NextMove
+from pipebench.results.own_loop import own_iteration_s
 from pipebench.results.watched import LoaderResult, Verdict, WaitPart, WatchResult, WorkerResult
 from pipebench.watch.read.gather import NO_LOADER, Process
 from pipebench.watch.read.moves import (
@@ -59,14 +61,20 @@ def _judged(
     wait_s = result.loop[0].s_per_iteration
     if result.device_idle is not None:
         share, wait_s = result.device_idle.share, result.device_idle.s_per_iteration
+    limit: Literal["data", "training"] = "training" if share < _SMALL else "data"
+    own_s = None
     if share >= _SMALL:
         main = _largest(result, _waited)
+        own_s = own_iteration_s(result, main) if result.device_idle is None else None
+    if own_s:
+        wait_s = main.wait_s_per_iteration or 0.0
+        share = wait_s / own_s
     stage = largest_stage(result, main)
     workers = comparable_workers(result, main)
-    part = _own_part(result, main, workers) if share >= _SMALL else None
-    slow = slow_hand_off(result, main) if share >= _SMALL and part is None else None
+    part = _own_part(result, main, workers) if limit == "data" else None
+    slow = slow_hand_off(result, main) if limit == "data" and part is None else None
     verdict = Verdict(
-        limit="training" if share < _SMALL else "data",
+        limit=limit,
         waits="loop" if result.device_idle is None else "device",
         wait_share=share,
         wait_s=wait_s,
@@ -84,6 +92,8 @@ def _judged(
         by_thread=not main.workers and main.loader in beside,
     )
     verdict = _named(_shape(verdict, result), main, result)
+    if own_s:
+        verdict = replace(verdict, iteration_s=own_s)
     if share < _LARGE:
         return verdict, None
     if part is not None:
@@ -118,6 +128,7 @@ def _seen(result: WatchResult, main: LoaderResult) -> Verdict:
         workers=main.workers,
         batches=made or main.iterations,
         samples=main.samples,
+        warmup_iterations=0 if result.iterations else result.warmup_iterations,
         startup_s=main.startup_s if main.startup_s is not None else spent or None,
         stage=stage.name if stage else None,
         stage_kind=stage.kind if stage else None,

@@ -14,12 +14,8 @@ from pipebench.results.hand_off import HandOff
 from pipebench.units import seconds
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.read.causes import Seen, hand_off
-from pipebench.watch.record.lines import (
-    Arrival,
-    HandedOver,
-    LoopSums,
-    Pickled,
-)
+from pipebench.watch.read.gather import Process, Run, ShownTime
+from pipebench.watch.record.lines import Arrival, HandedOver, LoopSums, Moment, Pickled, ProcessStarted
 
 
 def test_a_healthy_run_has_no_cause_but_training() -> None:
@@ -105,6 +101,16 @@ def test_a_large_row_is_a_cause(rows: dict[str, int], code: str) -> None:
     assert found[code].on_device == (code == "host-to-device")
 
 
+def test_a_batch_is_of_the_whole_run_as_the_rows_are() -> None:
+    """The account holds the warm-up, so its batches count for the time of each."""
+    run = Planted()
+    run.loader(**TRAINS, sampler=300, passes=2)
+    run.lines.append(Moment("warm", run.now - 1300 * MS))
+    (found,) = [one for one in run.account(warmup=TURNS).causes if one.code == "sampler"]
+    assert found.s == pytest.approx(0.6)
+    assert found.values == {"s_per_batch": pytest.approx(0.003), "batches": 2 * TURNS}
+
+
 def test_waiting_for_a_thread_that_makes_batches_leads() -> None:
     """The loop takes batches from a queue, and the making of the next goes on beside it: no row is "make-batch"."""
     run = Planted()
@@ -136,10 +142,10 @@ def test_a_small_batch_that_arrives_late_waited_for_a_core() -> None:
 
 @pytest.mark.parametrize(("tensors", "s"), [(2, 0.002), (42, 0.3)])
 def test_two_small_tensors_are_no_hand_off_that_could_be_cheaper(tensors: int, s: float) -> None:
-    loader = SimpleNamespace(loader=1, iterations=100)
+    loader = SimpleNamespace(loader=1)
     handed = HandOff(0.001, 0.001, 424, 100, tensors_per_batch=tensors)
     result: Any = SimpleNamespace(hand_off=handed, loaders=(loader,), loaders_in_loop=(1,))
-    run: Any = None
+    run = Run([Process([ProcessStarted(1, "script", 0), LoopSums(1, 0, turns=100)])], ShownTime(), (1,))
     account = Account(2.0, (AccountRow("receive", 0.1, 1, 0.1), AccountRow("unpickle", 0.2, 1, 0.2)))
     (found,) = hand_off(Seen(run, result, account))
     assert found.s == found.recoverable_s == pytest.approx(s, rel=0.1)
@@ -164,7 +170,7 @@ def test_workers_whose_feeder_threads_pickle_longer_than_they_make() -> None:
     found = [one for one in run.account().causes if one.code != "training"]
     assert [one.code for one in found] == ["pickling"]
     assert found[0].values["pickle_s"] == pytest.approx(0.9 / 51) and found[0].values["make_s"] == pytest.approx(
-        0.2 / 51
+        0.4 / 51
     )
 
 

@@ -11,6 +11,7 @@ from pipebench.host.machine import Load
 from pipebench.results.account import Account
 from pipebench.watch.launch.footprint import Footprint, Held
 from pipebench.watch.launch.over_time import OverTime, Seen
+from pipebench.watch.record.lines import LoaderFound, PassBegun
 
 
 def _looked_at(states: str, **more: Any) -> Account:
@@ -20,7 +21,7 @@ def _looked_at(states: str, **more: Any) -> Account:
     seen = Footprint(**more)
     for number in range(2):
         run.worker(number, cpu=0.1)
-        over = OverTime([Seen(1.0, 0, 0), Seen(3.0, 0, 4_000_000)], len(states), states.count("s"), states.count("d"))
+        over = OverTime([Seen(0.5, 0, 0), Seen(1.5, 0, 2_000_000)], len(states), states.count("s"), states.count("d"))
         seen.processes[20 + number] = Held(over_time=over)
     return run.account(footprint=seen)
 
@@ -50,6 +51,23 @@ def test_workers_that_were_seen_asleep_do_not_wait_for_a_core() -> None:
     busy = {"load": Load(10.0, 40.0, 0.0, 0.0, 0.0), "machine_cores": 4}
     assert next(one.code for one in _looked_at("ssss", **busy).causes) == "workers-blocked"
     assert next(one.code for one in _looked_at("rrrr", **busy).causes) == "stage"
+
+
+def test_what_storage_gives_and_what_a_pass_keeps_is_told_with_what_is_between_passes() -> None:
+    """Two passes of 1.4 s, and 1 s between them, in which workers that live on have nothing to do."""
+    run = Planted()
+    run.loader(**TRAINS, wait_for_worker=400, persistent=True)
+    run.worker(cpu=0.1)
+    run.outside(1000)
+    between = run.now
+    run.loader(**TRAINS, wait_for_worker=400, persistent=True)
+    run.lines.remove(next(one for one in reversed(run.lines) if isinstance(one, LoaderFound)))
+    run.lines[run.lines.index(PassBegun(1, 0, between))] = PassBegun(1, 1, between)
+    moments = [Seen(0.2 + 0.1 * at, 10**8 + at * 500_000, at * 100_000) for at in range(36)]
+    seen = Footprint({20: Held(over_time=OverTime(moments, 36, 0, 36))}, free_bytes=10**10)
+    found = {one.code: one for one in run.account(footprint=seen).causes}
+    assert found["memory-growth"].values["pass_bytes"] == pytest.approx(5e6 * 2.4)
+    assert found["storage"].values["bytes_per_s"] == pytest.approx(35 * 100_000 / 2.5)
 
 
 def test_memory_that_grows_is_told_with_its_end() -> None:

@@ -38,13 +38,17 @@ def test_what_levels_off_or_comes_and_goes_is_no_growth(size: Callable[[float], 
     assert growth_bytes_per_s(_looks(size)) == 0.0
 
 
+def _wall(begin_s: float, end_s: float) -> float:
+    return end_s - begin_s
+
+
 def test_too_few_looks_say_nothing() -> None:
     assert growth_bytes_per_s(_looks(lambda s: s * MB, count=3)) is None and growth_bytes_per_s([]) is None
-    assert storage_bytes_per_s([Seen(1.0, 0, 5), Seen(2.0, 0)]) is None
+    assert storage_bytes_per_s([Seen(1.0, 0, 5), Seen(2.0, 0)], _wall) is None
 
 
 def test_reads_from_storage_are_a_rate() -> None:
-    assert storage_bytes_per_s([Seen(1.0, 0, 10), Seen(2.0, 0), Seen(5.0, 0, 50)]) == pytest.approx(10.0)
+    assert storage_bytes_per_s([Seen(1.0, 0, 10), Seen(2.0, 0), Seen(5.0, 0, 50)], _wall) == pytest.approx(10.0)
 
 
 def test_the_interval_of_growth_holds_the_truth_as_often_as_it_says() -> None:

@@ -243,6 +243,17 @@ def test_kept_steps_stand_for_all_steps_and_all_ranks_keep_the_same() -> None:
         assert len(kept) < 5_000
 
 
+def test_a_step_is_as_long_with_a_warm_up_as_without() -> None:
+    """Steps are counted from the start, so the iterations that are not shown count, too."""
+
+    def ranks(warmup: int) -> list[Rank]:
+        shown = replace(NOTHING, iterations=STEPS - warmup, warmup_iterations=warmup)
+        return [replace(_rank(number, 40.0 * number), watched=shown) for number in range(2)]
+
+    whole, later = compared(2, ranks(0)), compared(2, ranks(80))
+    assert later.step_s == pytest.approx(0.05) and later == whole and whole.straggler == 1
+
+
 def test_a_cost_in_thinned_steps_counts_for_all_of_them() -> None:
     many = 4 << STEP_BITS
 

@@ -74,7 +74,7 @@ worker   batches    busy   busy ms   CPU ms   GC ms (runs)
 ──────────────────────────────────────────────────────────
      0         1   100 %      16.0     16.0       1.00 (1)
      1         1   100 %      17.0     17.0       1.00 (1)
-  busy: making batches, from its first batch to its last. CPU: of that, on a core. all CPU: of the whole
+  busy: making batches, while the loop over its loader runs. CPU: of that, on a core. all CPU: of the whole
   process, with start-up and all threads. RAM: shared pages are divided among their processes.
 
 Hand-off from workers to the script
@@ -289,18 +289,41 @@ def test_nothing_to_watch() -> None:
 
 def test_loaders_in_step_share_their_iterations() -> None:
     script: list[Line] = [_loader(1, workers=0), _loader(2, workers=0)]
+    parts = {"lengths": {10: 1}, "waits": {10: 1}}
     for number in range(4):
-        script.append(_turn(number, number * MS, [MS, 0, 0, 0, 0, 0], trained=0))
-        script.append(_turn(number, number * MS, [2 * MS, 0, MS, 0, 0, 0], loader=2))
+        script.append(_turn(number, number * MS, [MS, 0, 0, 0, 0, 0], trained=0, **parts))
+        script.append(_turn(number, number * MS, [2 * MS, 0, MS, 0, 0, 0], loader=2, **parts))
+    assert _summary([_script(*script)]).iteration_p50_s
     result = _summary([_script(*script, LoadersTogether(1, 2))])
     assert result.loaders_in_loop == (1, 2) and result.iterations == 4
+    assert result.iteration_p50_s is None and result.wait_p99_s is None  # nothing says which parts belong together
     assert result.loop[0].s_per_iteration == pytest.approx(0.003)
+
+
+def test_the_verdict_on_a_loader_with_a_loop_of_its_own_has_the_figures_of_that_loop() -> None:
+    """Two loops train after each other: one waits 9 of 10 ms, the other never, and is 100 times as fast."""
+    slow = [_turn(number, number * 10 * MS, [9 * MS, 0, MS, 0, 0, 0]) for number in range(1, 4)]
+    fast = [_turn(number, number * MS // 10, [0, 0, MS // 10, 0, 0, 0], loader=2) for number in range(1, 40)]
+    result = _summary([_script(_loader(1, workers=0), _loader(2, workers=0), *slow, *fast)])
+    assert isinstance(result.verdict, Verdict) and result.wait_share == pytest.approx(27 / 33.9)
+    assert verdict(result.verdict).startswith("The loop waits for data 90 % of each iteration (9.00 ms of 10.0 ms).")
+    assert "This is loader 1 " in verdict(result.verdict)
 
 
 def test_warm_up_and_stop_bound_the_tables() -> None:
     turns = [_turn(number, number * 10 * MS, [MS, 0, 0, 0, 0, 0]) for number in range(8)]
     script = _script(_loader(workers=0), *turns, Moment("warm", 20 * MS), Moment("stop", 60 * MS))
-    assert _summary([script], warmup=2).iterations == 4
+    result = _summary([script], warmup=2)
+    assert (result.iterations, result.warmup_iterations) == (4, 2)
+
+
+def test_a_warm_up_that_is_longer_than_the_run_is_said() -> None:
+    turns = [_turn(number, number * 10 * MS, [MS, 0, 0, 0, 0, 0]) for number in range(8)]
+    result = _summary([_script(_loader(workers=0), *turns)], warmup=20)
+    assert isinstance(result.verdict, Verdict) and result.verdict.limit == "no-iteration"
+    assert verdict(result.verdict) == (
+        "There is nothing to judge: the loop made 8 iterations, all of them in the warm-up. Use a smaller --warmup."
+    )
 
 
 def test_lines_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> None:
