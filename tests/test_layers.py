@@ -47,10 +47,9 @@ HOUSE = {
     "stretches passes session patching",
     "watch.launch": "watched_script standstill over_time footprint exits stacks supervisor bootstrap program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
-    "watch.read": "decoding gather described like_a_device in_loop collectives account bound bound_of_ranks drilled "
-    "hand_off costs over_time host_use moves verdict waiting stalls series of_causes causes notes summary rank_pace "
-    "ranks programs "
-    "merged",
+    "watch.read": "decoding gather described like_a_device in_loop together collectives account bound bound_of_ranks "
+    "drilled hand_off costs over_time host_use moves verdict waiting stalls series of_causes causes notes summary "
+    "rank_pace ranks programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",
     "watch.trace": "tracks device_timeline excerpt perfetto",

@@ -152,7 +152,7 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
         f"{move.loader}{' once, before the epochs, with persistent_workers=True' if move.again else ''}"
     ),
     "load-validation-faster": lambda move: (
-        f"load the batches of validation (loader {move.loader}) faster, "
+        f"load the batches of the loops that do not train (loader {move.loader}) faster, "
         f"{'with more workers or a cheaper stage' if move.workers else 'with workers'}"
     ),
     "do-less-in-the-loop": lambda move: (

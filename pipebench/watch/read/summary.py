@@ -39,12 +39,12 @@ from pipebench.watch.read.notes import (
     unseen,
 )
 from pipebench.watch.read.series import by_worker, over_time
+from pipebench.watch.read.together import sharing, with_training
 from pipebench.watch.read.verdict import diagnose, nothing_watched
 from pipebench.watch.read.waiting import wait_parts
 from pipebench.watch.record.lines import (
     FetchSums,
     LoaderFound,
-    LoadersTogether,
     LoopSums,
     PassBegun,
     PassEnded,
@@ -129,7 +129,7 @@ def summarise(
         drilled=drilled_rows(run, stages, looks),
         wait_parts=_wait_parts(run, in_loop, loop),
         bound=bound_result(lines) if options.bound and not nothing.lacks else None,
-        account=None if options.bound else account(run, lived, in_loop, busy_shares(made)),
+        account=None if options.bound else account(run, lived, busy_shares(made)),
         costs=() if options.bound else _costs(run, described, in_loop),
         spans=spans,
         over_time=None if options.bound else over_time(run, in_loop, max(1, main.workers) if main else 1, footprint),
@@ -153,8 +153,8 @@ def _by_threads(run: Run) -> frozenset[int]:
 
 
 def _costs(run: Run, described: dict[int, LoaderFound], in_loop: tuple[int, ...]) -> tuple[LoopCosts, ...]:
-    """The costs of each loop. Of loaders in step there are none: their loop waits for both."""
-    if any(_in_step(process) for process in run.of_script()):
+    """The costs of each loop. Of loaders that share a loop there are none: it waits for both."""
+    if any(len(one) > 1 for one in sharing(run, described)):
         return ()
     found = (loop_costs(run, described[loader]) for loader in in_loop if loader != NO_LOADER)
     return tuple(one for one in found if one is not None)
@@ -162,19 +162,9 @@ def _costs(run: Run, described: dict[int, LoaderFound], in_loop: tuple[int, ...]
 
 def _in_loop(run: Run, loaders: tuple[LoaderResult, ...]) -> tuple[int, ...]:
     """The loaders whose iterations are the training loop; all loaders if none of them trains."""
-    training = {one.loader for one in loaders if one.training}
     counts = {one.loader: one.iterations for one in loaders}
-    for process in run.of_script():
-        for first, second in _in_step(process):
-            close = min(counts.get(first, 0), counts.get(second, 0)) * 2 > max(counts.get(first, 0), 1)
-            if close and {first, second} & training:
-                training |= {first, second} & set(counts)
+    training = with_training(run, {one.loader for one in loaders if one.training}, counts)
     return tuple(sorted(training or counts))
-
-
-def _in_step(process: Process) -> set[tuple[int, int]]:
-    """The pairs of loaders that were iterated in step."""
-    return {(one.first, one.second) for one in process.of(LoadersTogether)}
 
 
 def _count(turns: Iterable[LoopSums]) -> int:
@@ -233,14 +223,8 @@ def _settled(turns: list[LoopSums]) -> list[LoopSums]:
 
 
 def _together(run: Run, groups: dict[int, list[LoopSums]]) -> int:
-    """How many iterations there were. Loaders in step share their iterations; those of other loaders are added."""
-    counts = {loader: _count(records) for loader, records in groups.items()}
-    for process in run.of_script():
-        for first, second in _in_step(process):
-            if first in counts and second in counts and first != second:
-                counts[first] = max(counts[first], counts[second])
-                counts[second] = 0
-    return sum(counts.values())
+    """How many iterations there were. Loaders that share a loop share them; those of other loaders are added."""
+    return sum(max(_count(groups[one]) for one in together) for together in sharing(run, groups))
 
 
 def _loader(run: Run, described: LoaderFound) -> LoaderResult:
