@@ -140,8 +140,9 @@ def _together_share(run: Run, spent: Sequence[int]) -> float:
 
 def _idle_share(run: Run, loader: int) -> float | None:
     """The share of the waits in which the device was idle too; None without a device. Only this part costs time."""
-    idle = [one.idle for one in run.turns(loader) if one.idle]
-    waits = sum(one.phases_ns[WAIT] for one in run.turns(loader))
+    turns = run.turns(loader)
+    idle = [one.idle for one in turns if one.idle]
+    waits = sum(one.phases_ns[WAIT] - (one.first_wait_ns or 0) for one in turns)  # as in `idle`, without start-up
     return min(1.0, sum(one.idle_ns for one in idle) / waits) if idle and waits else None
 
 

@@ -110,7 +110,7 @@ def summarise(
         iteration_p50_s=percentile(lengths, 0.5),
         iteration_p95_s=percentile(lengths, 0.95),
         iteration_p99_s=percentile(lengths, 0.99),
-        device_idle=_device_idle(turns, loop),
+        device_idle=_device_idle(run, in_loop, loop),
         usable_cores=usable_cores,
         status=status,
         started=options.started,
@@ -364,10 +364,16 @@ def _stage(
     return StageResult(key.name, key.kind, loader, samples, total / samples, share, key.includes_read, least, most)
 
 
-def _device_idle(turns: list[LoopSums], loop: tuple[PhaseResult, ...]) -> DeviceIdle | None:
-    found = [one.idle for one in turns if one.idle]
-    waits = sum(one.waits for one in found)
+def _device_idle(run: Run, in_loop: tuple[int, ...], loop: tuple[PhaseResult, ...]) -> DeviceIdle | None:
+    """The device's idle time in an iteration: the mean of a wait, for each loader that the iteration waits for."""
+    groups = {loader: run.turns(loader) for loader in in_loop}
+    turns, waits, idle = _together(run, groups), 0, 0.0
+    for records in groups.values():
+        found = [one.idle for one in records if one.idle]
+        measured = sum(one.waits for one in found)
+        if measured:
+            idle += sum(one.idle_ns for one in found) * _NS / measured * _count(records) / turns
+            waits += measured
     if not waits:
         return None
-    idle = sum(one.idle_ns for one in found) * _NS / waits
     return DeviceIdle(idle, min(1.0, idle / (sum(one.s_per_iteration for one in loop) or 1.0)), waits)

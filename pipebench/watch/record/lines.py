@@ -132,7 +132,7 @@ class DeviceWait(NamedTuple):
 
 
 class DeviceIdleTime(NamedTuple):
-    """The total idle time of a CUDA device in a number of waits."""
+    """The total idle time of a CUDA device in a number of waits, without those of start-up and the end of a pass."""
 
     idle_ns: int
     waits: int

@@ -215,6 +215,17 @@ def test_on_a_device_its_own_idle_time_counts() -> None:
     assert verdict(result.verdict).startswith("The device waits for data 10 % of each iteration (1.00 ms of 10.0 ms).")
 
 
+def test_on_a_device_an_iteration_waits_for_each_of_two_loaders() -> None:
+    """The device is idle for 50 ms in the wait for one loader and for 0 ms in that for the other: 50 ms in each."""
+    one, two = [50 * MS, 0, 0, 0, 0, 0], [0, 0, 50 * MS, 0, 0, 0]
+    script: list[Line] = [_loader(1), _loader(2), LoadersTogether(1, 2)]
+    for number in (1, 2):
+        script.append(_turn(number, number * 100 * MS, one, trained=0, idle=DeviceIdleTime(50 * MS, 1)))
+        script.append(_turn(number, number * 100 * MS, two, loader=2, idle=DeviceIdleTime(0, 1)))
+    found = _summary([_script(*script)]).device_idle
+    assert found is not None and (found.s_per_iteration, found.share) == (pytest.approx(0.05), pytest.approx(0.5))
+
+
 def test_workers_that_were_not_seen_are_said_to_be_so() -> None:
     result = _summary([_script(_loader(start_method="spawn"), *_turns())])
     assert result.notes == (Note("workers-not-watched", {"loader": 1, "workers": 2, "start_method": "spawn"}),)
