@@ -171,6 +171,8 @@ class LoaderResult:
     beside: bool = False
     content: BatchContent | None = None
     undivided: bool = False
+    batches: int = 0
+    single: Literal["left", "whole"] | None = None
 
 
 @dataclass(frozen=True)
@@ -232,14 +234,15 @@ class Verdict:
     "nothing-watched", "no-iteration" and "no-such-loader" say that there is nothing to judge; with the last, `loaders`
     is how many loaders the script iterated. "no-loader" says that the loop trains without one. "not-followed" says that
     another thread iterates the loader, and that its way to the training loop was not seen. With "no-iteration",
-    `batches` and `samples` were made, the first one after `startup_s`. `waits` is the part that waits: the "device" if
-    its idle time was measured, else the "loop". `loader` is the loader whose iterations take the most time.
-    `workers_busy` is the mean `busy_share` of its workers (None: no workers, or not comparable). `stage` is the largest
-    stage inside it, and `stage_share` is the stage's share of the time in which workers were busy (0 to 1). `loaders`
-    counts all that the script iterated. `dataset`, `file` and `line` are those of `loader`. `phase` is the largest
-    phase of the loop. `wait_part` is the largest part of the wait, if it is one that the script's own process works in:
-    "sampler", "send-indices", "receive" (with unpickling) or "pin". `wait_part_share` is its share of the wait. More
-    workers do not change this part.
+    `batches` and `samples` were made in so many `passes`, the first one after `startup_s` (the mean of the passes).
+    `single`: each of several passes had one batch; it was "left" then, or this was the "whole" pass. `waits` is the
+    part that waits: the "device" if its idle time was measured, else the "loop". `loader` is the loader whose
+    iterations take the most time. `workers_busy` is the mean `busy_share` of its workers (None: no workers, or not
+    comparable). `stage` is the largest stage inside it, and `stage_share` is the stage's share of the time in which
+    workers were busy (0 to 1). `loaders` counts all that the script iterated. `dataset`, `file` and `line` are those of
+    `loader`. `phase` is the largest phase of the loop. `wait_part` is the largest part of the wait, if it is one that
+    the script's own process works in: "sampler", "send-indices", "receive" (with unpickling) or "pin".
+    `wait_part_share` is its share of the wait. More workers do not change this part.
 
     `hand_off_s` and `batch_s` are set if workers take longer to hand a batch over than to make it: the seconds per
     batch that the feeder thread of a worker pickles, and that the worker makes the batch. `by_thread`: the loader has
@@ -276,6 +279,8 @@ class Verdict:
     batches: int = 0
     samples: int = 0
     startup_s: float | None = None
+    passes: int = 0
+    single: Literal["left", "whole"] | None = None
     by_thread: bool = False
     elsewhere: bool = False
     torch: str = ""

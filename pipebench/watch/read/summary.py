@@ -23,7 +23,7 @@ from pipebench.watch.read.account import account
 from pipebench.watch.read.bound import bound_result
 from pipebench.watch.read.causes import causes
 from pipebench.watch.read.costs import loop_costs
-from pipebench.watch.read.described import again, content, made_by, place, slowest
+from pipebench.watch.read.described import again, content, made_by, place, single, slowest
 from pipebench.watch.read.drilled import drilled_rows, drilling_notes
 from pipebench.watch.read.gather import NO_LOADER, Process, Run, added, gather, loaders_found, percentile, shown_time
 from pipebench.watch.read.hand_off import hand_off
@@ -255,6 +255,8 @@ def _loader(run: Run, described: LoaderFound) -> LoaderResult:
         later_first_batch_s=sum(firsts[1:]) / len(firsts[1:]) if len(firsts) > 1 else None,
         later_startup_s=_later_startup(run, number),
         pass_end_s=_pass_end(run, number),
+        batches=sum(one.batches for one in sums),
+        single=single(run, number),
         samples=samples,
         sample_s=inside / samples if samples else None,
         sample_cpu_s=sum(one.cpu_ns for one in sums) * _NS / samples if samples else None,
@@ -274,10 +276,14 @@ def _loader(run: Run, described: LoaderFound) -> LoaderResult:
 
 
 def _startup(run: Run, loader: int) -> float | None:
-    """Seconds from the start of the first iterator's construction to its first batch, even if that was warm-up."""
+    """Seconds from the start of the first iterator's construction to its first batch, even if that was warm-up.
+
+    None if no second batch of that pass was asked for: then no line tells when the first one came.
+    """
     for process in run.of_script():
         begun = [one.begin for one in process.of(PassBegun) if one.loader == loader and one.number == 0]
-        first = next((at for one in process.of(LoopSums) if one.loader == loader and (at := _first_batch(one))), None)
+        turns = (one for one in process.of(LoopSums) if one.loader == loader and one.number_of_pass == 0)
+        first = next((at for one in turns if (at := _first_batch(one)) is not None), None)
         if begun and first is not None:
             return (first - begun[0]) * _NS
     return None

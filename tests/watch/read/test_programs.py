@@ -74,6 +74,33 @@ def test_one_batch_is_start_up_and_said_with_what_was_seen() -> None:
     assert result.next_move is None
 
 
+def test_passes_of_one_batch_are_told_apart_by_how_they_ended() -> None:
+    """`next(iter(loader))` in each step, and a loader whose one batch holds all samples."""
+    spent = [0] * len(ROWS)
+    spent[ROWS.index("start-up")] = 30 * MS
+    sums = FetchSums(1, 0, 40 * MS, batches=3, samples=24, busy_ns=32 * MS, cpu_ns=32 * MS)
+    for how, turns in (("left", 0), ("whole", 1)):
+        lines: list[Line] = []
+        for number in range(3):
+            at = number * 50 * MS
+            lines += [PassBegun(1, number, at), *[LoopSums(
+                1, number, turns=1, trained=1, begin=at, phases_ns=[9 * MS, 0, MS, 0, 0, 0, 0], first_wait_ns=9 * MS,
+            )] * turns, PassEnded(1, "exhausted" if turns else "left", MS),
+                TimeSpent(at, at + 30 * MS, 0, "between", [SpentInPass(1, number, spent)])]  # fmt: skip
+        result = _result(LoaderFound(1, "Photos", 0, 8, "none", None), *lines, sums)
+        found = _verdict(result)
+        assert (found.limit, found.batches, found.samples, found.passes) == ("no-iteration", 3, 24, 3)
+        assert (found.single, round(found.startup_s or 0.0, 6)) == (how, 0.03)
+        assert result.next_move is None
+
+
+def test_an_iterator_that_was_only_looked_at_has_no_start_up_of_a_later_pass() -> None:
+    later = LoopSums(1, 1, turns=1, trained=1, begin=9000 * MS, phases_ns=[9 * MS, 0, MS, 0, 0, 0, 0],
+                     first_wait_ns=9 * MS)  # fmt: skip
+    result = _result(_found(1), PassBegun(1, 0, 0), PassBegun(1, 1, 9000 * MS), later, _turns(1, 5))
+    assert result.startup_s is None and result.loaders[0].startup_s is None
+
+
 def test_a_loop_of_one_iteration_is_not_judged_by_its_start_up() -> None:
     first = LoopSums(
         1, 0, turns=1, trained=1, begin=MS, phases_ns=[300 * MS, 0, MS, MS, 0, 0, 0], first_wait_ns=300 * MS
