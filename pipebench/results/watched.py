@@ -126,18 +126,18 @@ class LoaderResult:
     Number 0 is no loader: it is a loop that trains without one. `file` and `line` say where the loader was made ("":
     not seen), `made_by` which library made it from settings of its own ("": none), and `again` how often it was made
     anew at the same place. `beside`: only threads other than the main one iterate it, and do not train. `content`: what
-    its batches hold. `undivided`: nothing in the code of an iterable dataset asks which worker it is in.
+    its batches hold. `undivided`: nothing in the code of an iterable dataset asks for the worker. `single`: as in
+    Verdict.
 
     `training` says that a backward pass or an optimiser's step ran inside its iterations. `startup_s` is the time in
     the first pass from the start of the iterator's construction to the first batch. `later_startup_s` is the mean of
     the same time over later passes. `first_batch_s` and `later_first_batch_s` are only the waits for the first batch.
-    `pass_end_s` is the mean time of the last `next()` of a pass, which brings no batch and ends the workers.
-
-    `sample_s` is the mean wall time of a sample, its part of collate included, and `sample_cpu_s` is the CPU time of
-    the same. Both are sums over batches, divided by samples. If `sample_cpu_s` is far below `sample_s`, the thread was
-    blocked or waited for a core. The percentiles are of single samples without collate. `watched` is false if the
-    inside of its workers could not be seen. `script_cores` is how many cores all threads of the script's own process
-    kept busy on average during the iterations (None: too few records).
+    `pass_end_s` is the mean time of the last `next()` of a pass, which brings no batch and ends the workers. `sample_s`
+    is the mean wall time of a sample, its part of collate included, and `sample_cpu_s` is the CPU time of the same.
+    Both are sums over batches, divided by samples. If `sample_cpu_s` is far below `sample_s`, the thread was blocked or
+    waited for a core. The percentiles are of single samples without collate. `watched` is false if the inside of its
+    workers could not be seen. `script_cores` is how many cores all threads of the script's own process kept busy on
+    average during the iterations (None: too few records).
     """
 
     loader: int
@@ -235,22 +235,20 @@ class Verdict:
     is how many loaders the script iterated. "no-loader" says that the loop trains without one. "not-followed" says that
     another thread iterates the loader, and that its way to the training loop was not seen. With "no-iteration",
     `batches` and `samples` were made in so many `passes`, the first one after `startup_s` (the mean of the passes).
-    `single`: each of several passes had one batch; it was "left" then, or this was the "whole" pass. `waits` is the
-    part that waits: the "device" if its idle time was measured, else the "loop". `loader` is the loader whose
-    iterations take the most time. `workers_busy` is the mean `busy_share` of its workers (None: no workers, or not
-    comparable). `stage` is the largest stage inside it, and `stage_share` is the stage's share of the time in which
-    workers were busy (0 to 1). `loaders` counts all that the script iterated. `dataset`, `file` and `line` are those of
-    `loader`. `phase` is the largest phase of the loop. `wait_part` is the largest part of the wait, if it is one that
-    the script's own process works in: "sampler", "send-indices", "receive" (with unpickling) or "pin".
-    `wait_part_share` is its share of the wait. More workers do not change this part.
+    `single`: each pass had one batch, with which it was "left", or which was the "whole" pass. `waits` is the part that
+    waits: the "device" if its idle time was measured, else the "loop". `loader` is the loader whose iterations take the
+    most time. `workers_busy` is the mean `busy_share` of its workers (None: no workers, or not comparable). `stage` is
+    the largest stage inside it, and `stage_share` its share of the time in which workers were busy. `loaders` counts
+    all that the script iterated. `dataset`, `file` and `line` are those of `loader`. `phase` is the largest phase of
+    the loop. `wait_part` is the largest part of the wait, if it is one that the script's own process works in:
+    "sampler", "send-indices", "receive" (with unpickling) or "pin". `wait_part_share` is its share of the wait. More
+    workers do not change it.
 
     `hand_off_s` and `batch_s` are set if workers take longer to hand a batch over than to make it: the seconds per
     batch that the feeder thread of a worker pickles, and that the worker makes the batch. `by_thread`: the loader has
-    no workers, and a thread beside the loop iterates it.
-
-    `elsewhere`: nothing was watched in a block, because its process was watched already.
-
-    `torch` and `lacks` are set if nothing was watched because this version of torch lacks these names.
+    no workers, and a thread beside the loop iterates it. `elsewhere`: nothing was watched in a block, because its
+    process was watched already. `torch` and `lacks` are set if nothing was watched because this version of torch lacks
+    these names.
     """
 
     limit: Literal["data", "training", "nothing-watched", "no-iteration", "no-such-loader", "no-loader", "not-followed"]
@@ -289,10 +287,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Note:
-    """A fact that a reader must know besides the figures: a stable `code`, with its numbers (base units) and names.
-
-    `render/watch_notes.py` has the sentence for each code.
-    """
+    """A fact that a reader must know besides the figures: a stable `code`, with its numbers (base units) and names."""
 
     code: str
     values: dict[str, str | int | float] = field(default_factory=dict)
@@ -302,11 +297,11 @@ class Note:
 class WatchResult:
     """Where the time of a training script went.
 
-    `wait_share` is the share of the loop's time in which it waits for batches. The wait for the first batch of a pass
-    is not included. `wait_parts` divide it. `loaders_in_loop` are the loaders whose iterations
-    the loop table shows. `account` divides the whole run, from its first second to its last (None with `--bound`).
-    `notes` say what was not seen, and why. `started` is what was watched, as words for the shell behind the options of
-    `pipebench watch`: `train.py --epochs 3`, `-m mypackage.train`, `-- torchrun train.py` ("": a block of code).
+    `wait_share` is the share of the loop's time in which it waits for batches. The first wait of a pass is not
+    included. `wait_parts` divide it. `loaders_in_loop` are the loaders whose iterations the loop table shows.
+    `account` divides the whole run, from its first second to its last (None with `--bound`). `notes` say what was not
+    seen, and why. `started` is what was watched, as words for the shell behind the options of `pipebench watch`:
+    `train.py --epochs 3`, `-m mypackage.train`, `-- torchrun train.py` ("": a block of code).
     """
 
     verdict: Verdict
