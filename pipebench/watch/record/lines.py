@@ -148,10 +148,10 @@ class Pool(NamedTuple):
 
 @dataclass
 class ProcessStarted:
-    """The first line of every file. `loader`, `worker` and `start_method` are None for the script's own process."""
+    """The first line of every file; "unknown" stands for one that is lost. The last three are None but of workers."""
 
     pid: int
-    role: Literal["script", "worker", "fork"]
+    role: Literal["script", "worker", "fork", "unknown"]
     at: int
     loader: int | None = None
     worker: int | None = None

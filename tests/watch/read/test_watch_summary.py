@@ -37,6 +37,7 @@ from pipebench.watch.record.lines import (
 )
 from pipebench.watch.record.options import WatchOptions
 from pipebench.watch.record.record_file import WAIT_PARTS, encoded
+from pipebench.watch.record.spent import ROWS, SpentInPass, TimeSpent
 
 MS = 1_000_000
 
@@ -325,6 +326,26 @@ def test_lines_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> N
     assert sentence(result.notes[0]) == (
         "8 lines of the records of the script (process 10) could not be read. Figures may be missing."
     )
+
+
+def test_a_process_whose_first_line_is_lost_does_not_stand_for_the_script(tmp_path: Path) -> None:
+    """As of a worker that began when the folder of temporary files was full."""
+    spent = TimeSpent(0, 300 * MS, 300 * MS, "before", [SpentInPass(1, 0, [MS] * len(ROWS))])
+    lines = ProcessStarted(77, "script", 0), _loader(workers=0), PassBegun(1, 0, 0), *_turns(), spent
+    (tmp_path / "77-5.spans").write_bytes(encoded(*lines, Moment("end", 300 * MS)))
+    (tmp_path / "10-9.stopped").write_bytes(b"")
+    result = _summary(gather(tmp_path))
+    assert result.account is not None
+    assert [sentence(one) for one in result.notes if one.code == "recording-stopped"] == [
+        "Recording stopped in a process whose first record is lost, such as a worker (process 10): its records could "
+        "not be written. Free some space where temporary files lie, or set TMPDIR to a folder on another disk."
+    ]
+    assert [one.role for one in gather(tmp_path)] == ["script", "unknown"]
+
+
+def test_the_script_is_known_by_its_passes_where_its_first_line_is_lost(tmp_path: Path) -> None:
+    (tmp_path / "77-5.spans").write_bytes(encoded(_loader(workers=0), PassBegun(1, 0, 0), *_turns()))
+    assert [(one.pid, one.role) for one in gather(tmp_path)] == [(77, "script")]
 
 
 def test_the_document_has_the_keys_that_were_promised() -> None:
