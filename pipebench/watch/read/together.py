@@ -26,12 +26,15 @@ def trained_places(run: Run) -> set[Place]:
 
 
 def around(run: Run) -> set[tuple[Place, Place]]:
-    """Each pass that does not train and goes on after the begin of one that does, and this one: a loop around it."""
+    """Each pass that does not train and goes on after the begin of one that does, and this one: a loop around it.
+
+    Both are in the main thread: what another thread iterates meanwhile is around nothing.
+    """
     trained, found = trained_places(run), set()
     for process in run.of_script():
         begun = {(one.loader, one.number): one.begin for one in process.of(PassBegun)}
-        last = {(one.loader, one.number_of_pass): one.begin for one in process.of(LoopSums)}
-        inner = sorted((begun[place], place) for place in trained & set(begun))
+        last = {(one.loader, one.number_of_pass): one.begin for one in process.of(LoopSums) if not one.beside}
+        inner = sorted((begun[place], place) for place in trained & set(begun) & set(last))
         apart = {frozenset(pair) for pair in _in_step(process)}  # an iterator that is asked within the other's loop
         for outer in set(last) & set(begun) - trained:
             first, end = bisect_left(inner, (begun[outer] + 1,)), bisect_left(inner, (last[outer],))

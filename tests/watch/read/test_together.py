@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from planted_runs import MS, TRAINS, Planted, said
 
@@ -68,6 +70,11 @@ def test_an_iterator_that_training_asks_now_and_then_is_not_around_it() -> None:
     assert result.account is not None
     assert {one.code for one in result.account.rows if one.loader == 1} == {"validation"}
     assert result.loaders_in_loop == (2,)
+
+
+def test_a_loop_in_another_thread_is_around_nothing() -> None:
+    chunks = [replace(one, beside=True) if isinstance(one, LoopSums) and one.loader == 1 else one for one in _chunks()]
+    assert _summary(*chunks).loaders_in_loop == (2,)
 
 
 def test_of_a_loader_that_also_trains_only_the_other_passes_are_counted() -> None:
