@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from pipebench.remedies.seen import Seen
-from pipebench.results.watched import HostUse, LoaderResult, PhaseResult, ThreadPool, Verdict, WatchResult, WorkerResult
+from pipebench.results.host_use import HostUse, ThreadPool
+from pipebench.results.watched import LoaderResult, PhaseResult, Verdict, WatchResult, WorkerResult
 
 LOADER = LoaderResult(
     loader=1, dataset="Photos", workers=2, batch_size=8, start_method="fork", watched=True, training=True, passes=1,

@@ -21,7 +21,7 @@ HOUSE = {
     "native": "building passing region resized transforms multi_picture packing",
     "task": "",
     "results": "sync_points measurement usual_pipeline loading consumers windows drilled account costs hand_off "
-    "batches over_time next_move watched own_loop training calibration check comparison before_after studies ranks "
+    "host_use batches over_time next_move watched own_loop training calibration check comparison before_after studies ranks "
     "programs advice plan packing examination remote loaders engine secrets names beginning verdicts report schema "
     "earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
@@ -47,9 +47,9 @@ HOUSE = {
     "stretches open_files passes session patching",
     "watch.launch": "watched_script standstill over_time footprint exits stacks supervisor bootstrap program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
-    "watch.read": "decoding gather described like_a_device in_loop collectives account bound bound_of_ranks drilled "
-    "hand_off script_cpu costs over_time loop_clock host_use moves verdict waiting stalls series of_causes causes "
-    "notes summary rank_pace ranks programs merged",
+    "watch.read": "decoding gather described like_a_device in_loop together collectives account bound bound_of_ranks "
+    "drilled hand_off script_cpu costs over_time loop_clock host_use moves verdict waiting stalls series of_causes "
+    "causes notes summary rank_pace ranks programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",
     "watch.trace": "tracks device_timeline excerpt perfetto",

@@ -22,7 +22,7 @@ def _saving(one: Cause, change: str) -> str:
 def _start_up(one: Cause, values: Any, part: str) -> str:
     how = f"{counted(values['workers'], 'worker')} ({values['start_method']})"
     passes = counted(values["passes"], "pass", "passes")
-    inside = " (in validation)" if values["in_validation"] else ""
+    inside = " (in loops that do not train)" if values["in_validation"] else ""
     its = "its" if values["workers"] == 1 else "their"
     began = f"Starting {how}, {its} first batches and {its} end took {part}: {passes} over loader {one.loader}{inside}."
     if values.get("again") and not values.get("made_by"):
@@ -35,7 +35,7 @@ def _validation(one: Cause, values: Any, part: str) -> str:
     waits = values.get("waits_s", 0.0)
     more = f" Up to {seconds(waits)} of that could be saved by faster loading (predicted, not tried)." if waits else ""
     passes = counted(values["passes"], "pass", "passes") if "passes" in values else "the passes"
-    return f"Validation took {part}: {passes} over loader {one.loader}.{more}"
+    return f"Loops that do not train (such as validation) took {part}: {passes} over loader {one.loader}.{more}"
 
 
 def _sampler(one: Cause, values: Any, part: str) -> str:

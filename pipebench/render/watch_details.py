@@ -13,13 +13,8 @@ from pipebench.render.cells import Table
 from pipebench.render.layout import Part, Section
 from pipebench.results.batches import SlowSample
 from pipebench.results.hand_off import HandOff, QueuePoint
-from pipebench.results.watched import (
-    HostUse,
-    LoaderResult,
-    ThreadPool,
-    WatchResult,
-    WorkerResult,
-)
+from pipebench.results.host_use import HostUse, ThreadPool
+from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
 from pipebench.units import bytes_scale, counted, percent, printable, seconds, seconds_scale, size
 
 _WIDEST, _SHORTEST_S = 200, 1e-6  # of a line of levels: more columns, or shorter parts, than any run gives

@@ -20,7 +20,9 @@ def sentence(note: Note) -> str:
 
 def _who(values: Values) -> str:
     who = "a process that was forked" if "forked" in values else "the script"
-    if "worker" in values:
+    if "unknown" in values:
+        who = "a process whose first record is lost, such as a worker"
+    elif "worker" in values:
         who = f"worker {values['worker']} of loader {values['loader']}"
     elif "rank" in values:
         who = f"rank {values['rank']}"

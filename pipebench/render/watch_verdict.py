@@ -80,15 +80,26 @@ def _no_iteration(found: Verdict) -> str:
         return "There is nothing to judge: the optimiser stepped too few times."
     made = [f"{counted(found.batches, 'batch', 'batches')} of {counted(found.samples, 'sample')}"]
     if found.startup_s is not None:
-        made.append(f"{seconds(found.startup_s)} of start-up up to the first batch")
+        of = f" of each of {found.passes} passes" if found.passes > 1 else ""
+        made.append(f"{seconds(found.startup_s)} of start-up up to the first batch{of}")
     if found.stage is not None:
         kind = "read + decode" if found.stage_includes_read else found.stage_kind
         share = percent(found.stage_share or 0.0)
         made.append(f"{share} of loading in {printable(found.stage)} ({printable(kind or '')})")
     return (
         "There is nothing to judge yet: no pass had a second iteration, and a first one is start-up. Seen of "
-        f"{_of(found)}: {'; '.join(made)}. Train on more batches."
+        f"{_of(found)}: {'; '.join(made)}. {_ONE_BATCH.get(found.single, 'Train on more batches.')}"
     )
+
+
+# how passes of one batch each ended -> what to do about it, where more of them do not help
+_ONE_BATCH: dict[str | None, str] = {
+    "left": (
+        "Each pass was left with its first batch, and each new iterator starts anew: keep one iterator for all steps "
+        "(for batch in loader)."
+    ),
+    "whole": "One batch is the whole pass, so all waiting is start-up: with smaller batches a loop can be judged.",
+}  # fmt: skip
 
 
 def _no_loader(found: Verdict) -> str:
@@ -156,7 +167,7 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
         else f"set {setting('persistent_workers=True', move.made_by)} for loader {move.loader}"
     ),
     "load-validation-faster": lambda move: (
-        f"load the batches of validation (loader {move.loader}) faster, "
+        f"load the batches of the loops that do not train (loader {move.loader}) faster, "
         f"{'with more workers or a cheaper stage' if move.workers else 'with workers'}"
     ),
     "do-less-in-the-loop": lambda move: (

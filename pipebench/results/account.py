@@ -21,8 +21,9 @@ class AccountRow:
     what pipebench takes there. Loader 0 is a loop that trains without one: its "before-backward" is the making of a
     batch, and forward.
 
-    "validation" is all time in the loops of one loader that did not train, in a run that trains. `inside` divides it
-    into the same rows. "outside-loops" is between loops: checkpoints, work without a loader.
+    "validation" is all time in the loops of one loader that did not train, in a run that trains: validation, or another
+    use of a trained model. `inside` divides it into the same rows, and `passes` is their number; a loop around one that
+    trains is a part of training. "outside-loops" is between loops: checkpoints, work without a loader.
 
     `recoverable_s` is about what a change could save of `s`, and `reason` is the code of the change:
     "persistent-workers", "faster-loading", "more-overlap", "sampler-ahead", "smaller-hand-off", "pinning",
@@ -37,6 +38,7 @@ class AccountRow:
     reason: str | None = None
     on_device: bool = False
     inside: tuple[AccountRow, ...] = ()
+    passes: int | None = None
 
 
 @dataclass(frozen=True)

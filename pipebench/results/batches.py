@@ -45,7 +45,7 @@ class SlowSample:
 
 @dataclass(frozen=True)
 class DeviceIdle:
-    """The idle time of the device per wait, from the device's own events.
+    """The idle time of the device in the waits of an iteration, from the device's own events. Start-up is not in it.
 
     This is the real cost of waiting where the device has a queue of work: it may be busy while the loop waits.
     """

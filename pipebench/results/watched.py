@@ -10,6 +10,7 @@ from pipebench.results.batches import BatchContent, DeviceIdle, SlowSample, Span
 from pipebench.results.costs import LoopCosts
 from pipebench.results.drilled import DrilledRow
 from pipebench.results.hand_off import HandOff
+from pipebench.results.host_use import HostUse
 from pipebench.results.next_move import NextMove
 from pipebench.results.over_time import OverTime, Timeline
 from pipebench.results.windows import Throughput
@@ -127,18 +128,18 @@ class LoaderResult:
     Number 0 is no loader: it is a loop that trains without one. `file` and `line` say where the loader was made ("":
     not seen), `made_by` which library made it from settings of its own ("": none), and `again` how often it was made
     anew at the same place. `beside`: only threads other than the main one iterate it, and do not train. `content`: what
-    its batches hold. `undivided`: nothing in the code of an iterable dataset asks which worker it is in.
+    its batches hold. `undivided`: nothing in the code of an iterable dataset asks for the worker. `single`: as in
+    Verdict.
 
     `training` says that a backward pass or an optimiser's step ran inside its iterations. `startup_s` is the time in
     the first pass from the start of the iterator's construction to the first batch. `later_startup_s` is the mean of
     the same time over later passes. `first_batch_s` and `later_first_batch_s` are only the waits for the first batch.
-    `pass_end_s` is the mean time of the last `next()` of a pass, which brings no batch and ends the workers.
-
-    `sample_s` is the mean wall time of a sample, its part of collate included, and `sample_cpu_s` is the CPU time of
-    the same. Both are sums over batches, divided by samples. If `sample_cpu_s` is far below `sample_s`, the thread was
-    blocked or waited for a core. The percentiles are of single samples without collate. `watched` is false if the
-    inside of its workers could not be seen. `script_cores` is how many cores all threads of the script's own process
-    kept busy on average during the iterations (None: too few records).
+    `pass_end_s` is the mean time of the last `next()` of a pass, which brings no batch and ends the workers. `sample_s`
+    is the mean wall time of a sample, its part of collate included, and `sample_cpu_s` is the CPU time of the same.
+    Both are sums over batches, divided by samples. If `sample_cpu_s` is far below `sample_s`, the thread was blocked or
+    waited for a core. The percentiles are of single samples without collate. `watched` is false if the inside of its
+    workers could not be seen. `script_cores` is how many cores all threads of the script's own process kept busy on
+    average during the iterations (None: too few records).
     """
 
     loader: int
@@ -172,57 +173,8 @@ class LoaderResult:
     beside: bool = False
     content: BatchContent | None = None
     undivided: bool = False
-
-
-@dataclass(frozen=True)
-class ThreadPool:
-    """The number of threads that a library may use in one process, and the call or variable that sets it.
-
-    `where` is "script" or "workers". A high number alone is harmless, because an unused pool costs nothing.
-    """
-
-    where: str
-    name: str
-    threads: int
-    set_with: str
-
-
-@dataclass(frozen=True)
-class HostUse:
-    """What the run used of the machine besides time: the highest values seen from outside (None: never seen).
-
-    `pss_bytes` is of the script and its workers together; shared pages count once. `script_*` are of the script's own
-    process. `shared_memory_bytes` is the use of /dev/shm by all processes, and `shared_memory_before_bytes` is its use
-    at the start. When it is near `shared_memory_size_bytes`, the next batch ends in a bus error. With the
-    `sharing_strategy` "file_descriptor", each tensor on its way holds one descriptor. `worker_native_threads` counts
-    the threads of a worker besides Python's own that used at least 20 ms and 1 % of its CPU time; the highest count of
-    all workers is kept. 0 means that the thread pools of libraries did no work in the workers.
-
-    `foreign_cores` is how many cores of the machine all other processes used on average while the script ran, and
-    `stolen_cores` is how many the hypervisor withheld. If they are high, every wall time holds waits for a core. None:
-    not known, as with `--bound` and in a `with` block. Of a rank, the other ranks of its job are none of these: on this
-    machine they keep `sibling_cores` busy in their loops, and all ranks here share `shared_cores`. `machine_cores`
-    counts all cores of the machine. `free_bytes` is the memory that was free at the last look.
-    """
-
-    pss_bytes: int | None
-    script_pss_bytes: int | None
-    script_rss_bytes: int | None
-    script_threads: int | None
-    script_descriptors: int | None
-    descriptor_limit: int | None
-    shared_memory_bytes: int | None
-    shared_memory_before_bytes: int | None
-    shared_memory_size_bytes: int | None
-    sharing_strategy: str | None
-    worker_native_threads: int | None
-    pools: tuple[ThreadPool, ...]
-    foreign_cores: float | None = None
-    stolen_cores: float | None = None
-    machine_cores: int | None = None
-    free_bytes: int | None = None
-    sibling_cores: float = 0.0
-    shared_cores: float | None = None
+    batches: int = 0
+    single: Literal["left", "whole"] | None = None
 
 
 @dataclass(frozen=True)
@@ -230,24 +182,25 @@ class Verdict:
     """What limits the training loop, and the figures that show it.
 
     `limit` is "data" if waiting for batches takes 5 % of an iteration or more, and "training" otherwise.
-    "nothing-watched", "no-iteration" and "no-such-loader" say that there is nothing to judge; with the last, `loaders`
-    is how many loaders the script iterated. "no-loader" says that the loop trains without one. "not-followed" says that
-    another thread iterates the loader, and that its way to the training loop was not seen. With "no-iteration",
-    `batches` and `samples` were made, the first one after `startup_s`, or `warmup_iterations` were all that there were.
-    `waits` is the part that waits: the "device" if its idle time was measured, else the "loop". `loader` is the loader
-    whose iterations take the most time. `workers_busy` is the mean `busy_share` of its workers (None: no workers, or
-    not comparable). `stage` is the largest stage inside it, and `stage_share` is the stage's share of the time in which
-    workers were busy (0 to 1). `loaders` counts all that the script iterated. `dataset`, `file` and `line` are those of
-    `loader`. `phase` is the largest phase of the loop. `wait_part` is the largest part of the wait, if it is one that
-    the script's own process works in: "sampler", "send-indices", "receive" (with unpickling) or "pin".
-    `wait_part_share` is its share of the wait. More workers do not change this part.
+    "nothing-watched", "no-iteration" and "no-such-loader" say that there is nothing to judge; with the last,
+    `loaders` is how many loaders the script iterated. "no-loader" says that the loop trains without one.
+    "not-followed" says that another thread iterates the loader, and that its way to the training loop was not seen.
+    With "no-iteration", `batches` and `samples` were made in so many `passes`, the first one after `startup_s` (the
+    mean of the passes). Or `warmup_iterations` were all that there were. `single`: each pass had one batch, with
+    which it was "left", or which was the "whole" pass. `waits` is the part that waits: the "device" if its idle
+    time was measured, else the "loop". `loader` is the loader whose iterations take the most time. `workers_busy`
+    is the mean `busy_share` of its workers (None: no workers, or not comparable). `stage` is the largest stage
+    inside it, and `stage_share` its share of the time in which workers were busy. `loaders` counts all that the
+    script iterated. `dataset`, `file` and `line` are those of `loader`. `phase` is the largest phase of the loop.
+    `wait_part` is the largest part of the wait, if it is one that the script's own process works in: "sampler",
+    "send-indices", "receive" (with unpickling) or "pin". `wait_part_share` is its share of the wait. More workers
+    do not change it.
 
     `hand_off_s` and `batch_s` are set if workers take longer to hand a batch over than to make it: the seconds per
     batch that the feeder thread of a worker pickles, and that the worker makes the batch. `by_thread`: the loader has
-    no workers, and a thread beside the loop iterates it.
-
-    `elsewhere`: nothing was watched in a block, because its process was watched already. `torch` and `lacks` are set if
-    nothing was watched because this version of torch lacks these names.
+    no workers, and a thread beside the loop iterates it. `elsewhere`: nothing was watched in a block, because its
+    process was watched already. `torch` and `lacks` are set if nothing was watched because this version of torch lacks
+    these names.
     """
 
     limit: Literal["data", "training", "nothing-watched", "no-iteration", "no-such-loader", "no-loader", "not-followed"]
@@ -276,6 +229,8 @@ class Verdict:
     batches: int = 0
     samples: int = 0
     startup_s: float | None = None
+    passes: int = 0
+    single: Literal["left", "whole"] | None = None
     by_thread: bool = False
     elsewhere: bool = False
     torch: str = ""
@@ -285,10 +240,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Note:
-    """A fact that a reader must know besides the figures: a stable `code`, with its numbers (base units) and names.
-
-    `render/watch_notes.py` has the sentence for each code.
-    """
+    """A fact that a reader must know besides the figures: a stable `code`, with its numbers (base units) and names."""
 
     code: str
     values: dict[str, str | int | float] = field(default_factory=dict)

@@ -7,16 +7,15 @@ from pipebench.results.batches import SlowSample
 from pipebench.results.calibration import Calibration, NoiseFloor, PlantedFigure, Slowdown
 from pipebench.results.comparison import Change, Comparison, Difference, Judgement, Measured, Outputs, Said
 from pipebench.results.hand_off import HandOff, QueuePoint
+from pipebench.results.host_use import HostUse, ThreadPool
 from pipebench.results.next_move import NextMove
 from pipebench.results.sync_points import CompiledRegion, Operation, SyncPoint, SyncReport
 from pipebench.results.watched import (
     BoundResult,
-    HostUse,
     LoaderResult,
     Note,
     PhaseResult,
     StageResult,
-    ThreadPool,
     Verdict,
     WaitPart,
     WatchResult,

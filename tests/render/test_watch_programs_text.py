@@ -51,6 +51,11 @@ def test_one_batch_is_said_with_what_was_seen() -> None:
         "(Photos, train.py:31): 2 batches of 16 samples; 1.50 s of start-up up to the first batch; 61 % of loading in "
         "ImageFile.load (read + decode). Train on more batches."
     )
+    many = replace(found, batches=200, passes=200, startup_s=0.0126)
+    left, whole = (verdict(replace(many, single=one)) for one in ("left", "whole"))
+    assert "12.6 ms of start-up up to the first batch of each of 200 passes;" in left
+    assert left.endswith("each new iterator starts anew: keep one iterator for all steps (for batch in loader).")
+    assert whole.endswith("so all waiting is start-up: with smaller batches a loop can be judged.")
     assert verdict(Verdict("no-iteration")) == "There is nothing to judge: no iteration was completed."
 
 

@@ -33,8 +33,18 @@ def _run(limit, *causes):
     ("run", "code", "cause", "begins"),
     [
         (_run("data", WAIT), "data", "stage", "Waiting for the workers of loader 1 took"),
-        (_run("training", VALIDATION, WAIT), "other-cause", "validation", "Validation took"),
-        (_run("data", VALIDATION, WAIT), "other-cause", "validation", "Validation took"),
+        (
+            _run("training", VALIDATION, WAIT),
+            "other-cause",
+            "validation",
+            "Loops that do not train (such as validation) took",
+        ),
+        (
+            _run("data", VALIDATION, WAIT),
+            "other-cause",
+            "validation",
+            "Loops that do not train (such as validation) took",
+        ),
         (_run("training", WAIT, TRAINING), "data", "stage", "Waiting for the workers of loader 1 took"),
         (_run("training", TRAINING, ONCE), "training", "training", "Nothing in the loops of this run, "),
         (_run("data", ONCE), "nothing-to-gain", "before-loops", "Nothing in the loops of this run, "),

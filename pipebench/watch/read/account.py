@@ -14,6 +14,7 @@ from pipebench.results.account import Account, AccountRow
 from pipebench.watch.read.collectives import other_alone_s
 from pipebench.watch.read.gather import NO_LOADER, Process, Run, loaders_found
 from pipebench.watch.read.in_loop import told_apart
+from pipebench.watch.read.together import Place, around, trained_places, with_training
 from pipebench.watch.record.lines import HandedOver, LoaderFound, LoopSums, PassBegun, PassEnded
 from pipebench.watch.record.record_file import WAIT
 from pipebench.watch.record.spent import ROWS, TimeSpent
@@ -21,8 +22,6 @@ from pipebench.watch.record.spent import ROWS, TimeSpent
 _NS = 1e-9
 _OUTSIDE = {"before": "before-loops", "between": "outside-loops", "after": "after-loops"}
 _LAST = ("outside-loops", "after-loops", "exit", "not-recorded")
-Place = tuple[int, int]
-"""A loader's number, and the number of a pass over it."""
 
 # row -> the change that could save it. What training itself needs has none.
 REASONS = {
@@ -31,7 +30,6 @@ REASONS = {
     "after-loader": "more-overlap", "host-to-device": "overlap-copies", "other": "off-the-path",
 }  # fmt: skip
 _WAITS = ("wait-for-worker", "receive", "unpickle", "pin", "make-batch", "after-loader", "send-indices", "sampler")
-_OF_TRAINING = (ROWS.index("backward"), ROWS.index("optimiser"))
 _ON_DEVICE = (*_WAITS, "host-to-device", "forward", "backward", "optimiser")  # where CUDA runs beside the host
 
 
@@ -76,22 +74,23 @@ def spent_in(process: Process, lived: tuple[int, int] | None = None) -> Spent | 
     return found
 
 
-def account(
-    run: Run, lived: tuple[int, int] | None, in_loop: Sequence[int], busy: Mapping[int, float]
-) -> Account | None:
+def account(run: Run, lived: tuple[int, int] | None, busy: Mapping[int, float]) -> Account | None:
     """The account of the script's process; None if it iterated no loader or its records are too few.
 
-    `in_loop` are the loaders of the training loop, also those that are iterated in step with one that trains. `busy` is
-    the share of their time in which the workers of a loader made batches: a loop with less to do waits for them.
+    `busy` is the share of their time in which the workers of a loader made batches: a loop with less to do waits for
+    them.
     """
     script = next(iter(run.of_script()), None)
     spent = spent_in(script, lived) if script is not None else None
     if spent is None or not spent.passes:
         return None
     described = loaders_found(run.processes)
-    trained = _trained(run, spent)
-    in_step = set(in_loop) - {loader for loader, _ in trained} if trained else set()
-    trained |= {place for place in spent.passes if place[0] in in_step}
+    trained = trained_places(run) & set(spent.passes)
+    training = {loader for loader, _ in trained}
+    counts = {one: sum(line.turns for line in run.turns(one)) for one in described}
+    enclosing = {outer for outer, _ in around(run)}
+    in_step = with_training(run, training, counts) - training - {loader for loader, _ in enclosing}
+    trained |= enclosing | {place for place in spent.passes if place[0] in in_step}
     groups: dict[tuple[int, bool], dict[Place, list[int]]] = {}
     for place, rows in sorted(spent.passes.items()):
         groups.setdefault((place[0], not trained or place in trained), {})[place] = rows
@@ -109,7 +108,7 @@ def account(
             found = tuple(
                 one if one.code != "other" else replace(one, recoverable_s=None, reason=None) for one in found
             )
-        inside += found if trains or loader not in taken else (_validation(loader, found),)
+        inside += found if trains or loader not in taken else (_untrained(loader, found, len(passes)),)
     ends = [
         AccountRow(name, spent.outside[name] * _NS) for name in ("interpreter", "before-loops") if name in spent.outside
     ]
@@ -124,13 +123,6 @@ def account(
 
 def _at_most(row: AccountRow, most_s: float) -> AccountRow:
     return row if row.recoverable_s is None else replace(row, recoverable_s=min(row.recoverable_s, most_s))
-
-
-def _trained(run: Run, spent: Spent) -> set[Place]:
-    """The passes in which a backward pass or an optimiser's step ran. Of a loop that was left, only the time tells."""
-    lines = (one for process in run.of_script() for one in process.of(LoopSums))
-    left = {place for place, rows in spent.passes.items() if any(rows[row] for row in _OF_TRAINING)}
-    return left | {(one.loader, one.number_of_pass) for one in lines if one.trained}
 
 
 def _taken(run: Run) -> set[int]:
@@ -148,8 +140,9 @@ def _together_share(run: Run, spent: Sequence[int]) -> float:
 
 def _idle_share(run: Run, loader: int) -> float | None:
     """The share of the waits in which the device was idle too; None without a device. Only this part costs time."""
-    idle = [one.idle for one in run.turns(loader) if one.idle]
-    waits = sum(one.phases_ns[WAIT] for one in run.turns(loader))
+    turns = run.turns(loader)
+    idle = [one.idle for one in turns if one.idle]
+    waits = sum(one.phases_ns[WAIT] - (one.first_wait_ns or 0) for one in turns)  # as in `idle`, without start-up
     return min(1.0, sum(one.idle_ns for one in idle) / waits) if idle and waits else None
 
 
@@ -180,13 +173,13 @@ def _part(name: str, idle_share: float | None, not_own: float) -> float | None:
     return idle_share if idle_share is not None and name in _WAITS else 1.0
 
 
-def _validation(loader: int, rows: Sequence[AccountRow]) -> AccountRow:
+def _untrained(loader: int, rows: Sequence[AccountRow], passes: int) -> AccountRow:
     """The loops of a loader that did not train, as one row. What it computes is no waste; its waits may be saved."""
     inside = tuple(rows)
     saved = [one.recoverable_s for one in inside if one.recoverable_s is not None]
     total = sum(one.s for one in inside)
     return AccountRow("validation", total, loader, sum(saved) if saved else None, "faster-loading" if saved else None,
-                      inside=inside)  # fmt: skip
+                      inside=inside, passes=passes)  # fmt: skip
 
 
 def start_up_saving_ns(run: Run, one: LoaderFound, spent: Spent) -> dict[Place, dict[str, int]]:

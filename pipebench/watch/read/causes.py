@@ -53,7 +53,7 @@ def start_up(seen: Seen) -> Iterable[Cause]:
             {
                 "passes": one.passes, "workers": one.workers, "start_method": one.start_method,
                 "persistent": int(known.persistent), "ends_s": sum(row.s for row in own if row.code == "end-of-pass"),
-                "in_validation": int(bool(seen.rows("validation", loader=one.loader))),
+                "in_validation": int(all(row.code == "validation" for row in seen.rows(loader=one.loader))),
                 **({"again": one.again} if one.again else {}), **({"made_by": one.made_by} if one.made_by else {}),
             },
         )  # fmt: skip
@@ -69,7 +69,7 @@ def validation(seen: Seen) -> Iterable[Cause]:
     for row in seen.rows("validation"):
         one = next((one for one in seen.result.loaders if one.loader == row.loader), None)
         waits = sum(inside.recoverable_s or 0.0 for inside in row.inside if inside.reason != "persistent-workers")
-        counts = {"passes": one.passes, "iterations": seen.batches(one), "workers": one.workers} if one else {}
+        counts = {"passes": row.passes or 0, **({"workers": one.workers} if one else {})}
         if row.s < _LARGE_VALIDATION * seen.loops_s and waits < _MATTERS * seen.loops_s:
             continue
         yield Cause("validation", row.s, row.recoverable_s, row.loader, {**counts, "waits_s": waits})

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from pipebench.results.batches import BatchContent, SlowSample
 from pipebench.watch.read.gather import Run
-from pipebench.watch.record.lines import CodePlace, Content, PassBegun
+from pipebench.watch.record.lines import CodePlace, Content, LoopSums, PassBegun, PassEnded
 from pipebench.watch.record.own_code import owner
 
 _NS = 1e-9
@@ -39,6 +40,23 @@ def again(run: Run, loader: int) -> int:
     """How often a loader was made anew."""
     begun = (one for process in run.of_script() for one in process.of(PassBegun) if one.loader == loader)
     return max((one.again for one in begun), default=0)
+
+
+def single(run: Run, loader: int) -> Literal["left", "whole"] | None:
+    """How the passes over a loader ended that had one batch each; None if one had more, or if there is only one pass.
+
+    They were left with their first batch, as in `next(iter(loader))`, or it was the whole pass. Warm-up counts here.
+    """
+    script = run.of_script()
+    begun = sum(one.loader == loader for process in script for one in process.of(PassBegun))
+    ended = sum(one.loader == loader for process in script for one in process.of(PassEnded))
+    lines = [one for process in script for one in process.of(LoopSums) if one.loader == loader]
+    turns = sum(one.turns for one in lines)
+    if begun < 2 or any(one.first or one.turns > 1 for one in lines):
+        return None
+    if 2 * turns >= begun:
+        return "whole"
+    return "left" if 2 * ended >= begun else None
 
 
 def content(found: Iterable[Content]) -> BatchContent | None:

@@ -22,6 +22,7 @@ from pipebench.watch.record.lines import (
     LoopSums,
     Moment,
     NewStage,
+    PassBegun,
     ProcessStarted,
     StageName,
 )
@@ -84,7 +85,7 @@ class Process:
 
 NO_LOADER = 0
 """Stands for a loader in a loop that has none."""
-_UNKNOWN = ProcessStarted(0, "script", 0)  # a process whose first line could not be read
+_UNKNOWN = ProcessStarted(0, "unknown", 0)
 
 
 def gather(folder: Path) -> list[Process]:
@@ -99,8 +100,17 @@ def gather(folder: Path) -> list[Process]:
 
 def _read(path: Path) -> tuple[list[Line], bool, int, LastSample | None]:
     lines, unread = decoding.read(path)
+    if not any(isinstance(one, ProcessStarted) for one in lines):
+        lines.insert(0, _without_begin(path, lines))
     last = last_sample(path)
     return lines, path.suffix == record_file.STOPPED, unread, last and last._replace(name=printable(last.name))
+
+
+def _without_begin(path: Path, lines: Iterable[Line]) -> ProcessStarted:
+    """Stands for a first line that is lost, as on a full disk. Only the script's own process writes of its passes."""
+    pid = path.name.partition("-")[0]
+    script = any(isinstance(one, PassBegun) for one in lines)
+    return ProcessStarted(int(pid) if pid.isdecimal() else 0, "script" if script else "unknown", 0)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from statistics import fmean
 from typing import Any
 
-from pipebench.results.watched import HostUse, LoaderResult, Note, ThreadPool, WorkerResult
+from pipebench.results.host_use import HostUse, ThreadPool
+from pipebench.results.watched import LoaderResult, Note, WorkerResult
 from pipebench.watch.launch.footprint import Footprint, Held
 from pipebench.watch.launch.over_time import OverTime
 from pipebench.watch.read.gather import Process, Run

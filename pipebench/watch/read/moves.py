@@ -12,8 +12,9 @@ from pipebench.predict.planning import foreseen
 from pipebench.results.account import Cause
 from pipebench.results.costs import Passport
 from pipebench.results.hand_off import HandOff
+from pipebench.results.host_use import HostUse
 from pipebench.results.next_move import NextMove
-from pipebench.results.watched import HostUse, LoaderResult, StageResult, WatchResult, WorkerResult
+from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.stats import Speedup
 from pipebench.watch.read.hand_off import explained_s
 

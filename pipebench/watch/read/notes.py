@@ -99,8 +99,8 @@ def script_killed(signal: int | None, footprint: Footprint, lived: tuple[int, in
 
 
 def _who(process: Process) -> Values:
-    if process.role == "fork":
-        return {"pid": process.pid, "forked": 1}
+    if process.role in ("fork", "unknown"):
+        return {"pid": process.pid, "forked" if process.role == "fork" else "unknown": 1}
     if process.role == "script":
         return {"pid": process.pid}
     return {"pid": process.pid, "worker": process.worker or 0, "loader": process.loader or 0}

@@ -24,7 +24,8 @@ class Seen:
     account: Account
 
     def rows(self, *codes: str, loader: int | None = None) -> list[AccountRow]:
-        return [one for one in self.account.rows if one.code in codes and loader in (None, one.loader)]
+        """The rows of these codes, or of all."""
+        return [one for one in self.account.rows if one.code in (codes or (one.code,)) and loader in (None, one.loader)]
 
     def s(self, *codes: str, loader: int | None = None) -> float:
         return sum(one.s for one in self.rows(*codes, loader=loader))

@@ -16,7 +16,7 @@ from pipebench.watch.read.account import account
 from pipebench.watch.read.bound import bound_result
 from pipebench.watch.read.causes import causes
 from pipebench.watch.read.costs import loop_costs
-from pipebench.watch.read.described import again, content, made_by, place, slowest
+from pipebench.watch.read.described import again, content, made_by, place, single, slowest
 from pipebench.watch.read.drilled import drilled_rows, drilling_notes
 from pipebench.watch.read.gather import (
     NO_LOADER,
@@ -42,12 +42,12 @@ from pipebench.watch.read.notes import (
     unseen,
 )
 from pipebench.watch.read.series import by_worker, over_time
+from pipebench.watch.read.together import in_step, sharing, with_training
 from pipebench.watch.read.verdict import diagnose, nothing_watched
 from pipebench.watch.read.waiting import wait_parts
 from pipebench.watch.record.lines import (
     FetchSums,
     LoaderFound,
-    LoadersTogether,
     LoopSums,
     PassBegun,
     PassEnded,
@@ -88,7 +88,7 @@ def summarise(
     turns = [one for loader in in_loop for one in run.turns(loader)]
     iterations = _together(run, {loader: run.turns(loader) for loader in in_loop})
     loop = _loop(run, in_loop)
-    whole = turns if not any(map(_in_step, run.of_script())) else []  # in step, each loader has a part of an iteration
+    whole = turns if not any(map(in_step, run.of_script())) else []  # in step, each loader has a part of an iteration
     lengths, waits = added(one.lengths for one in whole), added(one.waits for one in whole)
     main = next((one for one in loaders if one.loader in in_loop), None)
     spans = _spans(run, in_loop, loop)
@@ -115,7 +115,7 @@ def summarise(
         iteration_p50_s=percentile(lengths, 0.5),
         iteration_p95_s=percentile(lengths, 0.95),
         iteration_p99_s=percentile(lengths, 0.99),
-        device_idle=_device_idle(turns, loop),
+        device_idle=_device_idle(run, in_loop, loop),
         usable_cores=usable_cores,
         status=status,
         started=options.started,
@@ -135,7 +135,7 @@ def summarise(
         drilled=drilled_rows(run, stages, looks),
         wait_parts=_wait_parts(run, in_loop, loop),
         bound=bound_result(lines) if options.bound and not nothing.lacks else None,
-        account=None if options.bound else account(run, lived, in_loop, busy_shares(made)),
+        account=None if options.bound else account(run, lived, busy_shares(made)),
         costs=() if options.bound else _costs(run, described, in_loop),
         spans=spans,
         over_time=None if options.bound else over_time(run, in_loop, max(1, main.workers) if main else 1, footprint),
@@ -159,8 +159,8 @@ def _by_threads(run: Run) -> frozenset[int]:
 
 
 def _costs(run: Run, described: dict[int, LoaderFound], in_loop: tuple[int, ...]) -> tuple[LoopCosts, ...]:
-    """The costs of each loop. Of loaders in step there are none: their loop waits for both."""
-    if any(_in_step(process) for process in run.of_script()):
+    """The costs of each loop. Of loaders that share a loop there are none: it waits for both."""
+    if any(len(one) > 1 for one in sharing(run, described)):
         return ()
     found = (loop_costs(run, described[loader]) for loader in in_loop if loader != NO_LOADER)
     return tuple(one for one in found if one is not None)
@@ -168,19 +168,9 @@ def _costs(run: Run, described: dict[int, LoaderFound], in_loop: tuple[int, ...]
 
 def _in_loop(run: Run, loaders: tuple[LoaderResult, ...]) -> tuple[int, ...]:
     """The loaders whose iterations are the training loop; all loaders if none of them trains."""
-    training = {one.loader for one in loaders if one.training}
     counts = {one.loader: one.iterations for one in loaders}
-    for process in run.of_script():
-        for first, second in _in_step(process):
-            close = min(counts.get(first, 0), counts.get(second, 0)) * 2 > max(counts.get(first, 0), 1)
-            if close and {first, second} & training:
-                training |= {first, second} & set(counts)
+    training = with_training(run, {one.loader for one in loaders if one.training}, counts)
     return tuple(sorted(training or counts))
-
-
-def _in_step(process: Process) -> set[tuple[int, int]]:
-    """The pairs of loaders that were iterated in step."""
-    return {(one.first, one.second) for one in process.of(LoadersTogether)}
 
 
 def _count(turns: Iterable[LoopSums]) -> int:
@@ -239,14 +229,8 @@ def _settled(turns: list[LoopSums]) -> list[LoopSums]:
 
 
 def _together(run: Run, groups: dict[int, list[LoopSums]]) -> int:
-    """How many iterations there were. Loaders in step share their iterations; those of other loaders are added."""
-    counts = {loader: _count(records) for loader, records in groups.items()}
-    for process in run.of_script():
-        for first, second in _in_step(process):
-            if first in counts and second in counts and first != second:
-                counts[first] = max(counts[first], counts[second])
-                counts[second] = 0
-    return sum(counts.values())
+    """How many iterations there were. Loaders that share a loop share them; those of other loaders are added."""
+    return sum(max(_count(groups[one]) for one in together) for together in sharing(run, groups))
 
 
 def _loader(run: Run, described: LoaderFound) -> LoaderResult:
@@ -277,6 +261,8 @@ def _loader(run: Run, described: LoaderFound) -> LoaderResult:
         later_first_batch_s=sum(firsts[1:]) / len(firsts[1:]) if len(firsts) > 1 else None,
         later_startup_s=_later_startup(run, number),
         pass_end_s=_pass_end(run, number),
+        batches=sum(one.batches for one in sums),
+        single=single(run, number),
         samples=samples,
         sample_s=inside / samples if samples else None,
         sample_cpu_s=sum(one.cpu_ns for one in sums) * _NS / samples if samples else None,
@@ -296,10 +282,14 @@ def _loader(run: Run, described: LoaderFound) -> LoaderResult:
 
 
 def _startup(run: Run, loader: int) -> float | None:
-    """Seconds from the start of the first iterator's construction to its first batch, even if that was warm-up."""
+    """Seconds from the start of the first iterator's construction to its first batch, even if that was warm-up.
+
+    None if no second batch of that pass was asked for: then no line tells when the first one came.
+    """
     for process in run.of_script():
         begun = [one.begin for one in process.of(PassBegun) if one.loader == loader and one.number == 0]
-        first = next((at for one in process.of(LoopSums) if one.loader == loader and (at := _first_batch(one))), None)
+        turns = (one for one in process.of(LoopSums) if one.loader == loader and one.number_of_pass == 0)
+        first = next((at for one in turns if (at := _first_batch(one)) is not None), None)
         if begun and first is not None:
             return (first - begun[0]) * _NS
     return None
@@ -386,10 +376,16 @@ def _stage(
     return StageResult(key.name, key.kind, loader, samples, total / samples, share, key.includes_read, least, most)
 
 
-def _device_idle(turns: list[LoopSums], loop: tuple[PhaseResult, ...]) -> DeviceIdle | None:
-    found = [one.idle for one in turns if one.idle]
-    waits = sum(one.waits for one in found)
+def _device_idle(run: Run, in_loop: tuple[int, ...], loop: tuple[PhaseResult, ...]) -> DeviceIdle | None:
+    """The device's idle time in an iteration: the mean of a wait, for each loader that the iteration waits for."""
+    groups = {loader: run.turns(loader) for loader in in_loop}
+    turns, waits, idle = _together(run, groups), 0, 0.0
+    for records in groups.values():
+        found = [one.idle for one in records if one.idle]
+        measured = sum(one.waits for one in found)
+        if measured:
+            idle += sum(one.idle_ns for one in found) * _NS / measured * _count(records) / turns
+            waits += measured
     if not waits:
         return None
-    idle = sum(one.idle_ns for one in found) * _NS / waits
     return DeviceIdle(idle, min(1.0, idle / (sum(one.s_per_iteration for one in loop) or 1.0)), waits)

@@ -120,16 +120,17 @@ def _largest(result: WatchResult, key: Callable[[LoaderResult], float]) -> Loade
 def _seen(result: WatchResult, main: LoaderResult) -> Verdict:
     """The verdict where each pass had one batch at most: there is only start-up."""
     stage = largest_stage(result, main)
-    made = sum(one.batches for one in result.workers if one.loader == main.loader)
     rows = result.account.rows if result.account is not None else ()
-    spent = sum(one.s for one in rows if one.loader == main.loader and one.code == "start-up")
+    spent = sum(one.s for one in rows if one.loader == main.loader and one.code == "start-up") / max(1, main.passes)
     return Verdict(
         "no-iteration",
         workers=main.workers,
-        batches=made or main.iterations,
+        batches=main.batches or main.iterations,
         samples=main.samples,
         warmup_iterations=0 if result.iterations else result.warmup_iterations,
-        startup_s=main.startup_s if main.startup_s is not None else spent or None,
+        startup_s=main.startup_s if main.startup_s is not None and not (main.single and spent) else spent or None,
+        passes=main.passes,
+        single=main.single,
         stage=stage.name if stage else None,
         stage_kind=stage.kind if stage else None,
         stage_includes_read=bool(stage and stage.includes_read),

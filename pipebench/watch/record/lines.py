@@ -132,7 +132,7 @@ class DeviceWait(NamedTuple):
 
 
 class DeviceIdleTime(NamedTuple):
-    """The total idle time of a CUDA device in a number of waits."""
+    """The total idle time of a CUDA device in a number of waits, without those of start-up and the end of a pass."""
 
     idle_ns: int
     waits: int
@@ -148,10 +148,10 @@ class Pool(NamedTuple):
 
 @dataclass
 class ProcessStarted:
-    """The first line of every file. `loader`, `worker` and `start_method` are None for the script's own process."""
+    """The first line of every file; "unknown" stands for one that is lost. The last three are None but of workers."""
 
     pid: int
-    role: Literal["script", "worker", "fork"]
+    role: Literal["script", "worker", "fork", "unknown"]
     at: int
     loader: int | None = None
     worker: int | None = None

@@ -22,7 +22,7 @@ class IdleDevice:
     def __init__(self) -> None:
         self._begun: Any = None
         self._ended: Any = None
-        self._flying: deque[tuple[Any, Any, Any, int, int | None]] = deque()
+        self._flying: deque[tuple[Any, Any, Any, int, int | None, bool]] = deque()
         self._placed: list[DeviceWait] = []
         self._idle_ns = 0
         self._waits = 0
@@ -30,22 +30,25 @@ class IdleDevice:
     def begin(self) -> None:
         self._begun = _recorded()
 
-    def end(self, host: int = 0, turn: int | None = None) -> None:
-        """Ends the wait at `host` on the host's clock. `turn` is its number if the trace must show it, else None."""
+    def end(self, host: int = 0, turn: int | None = None, counts: bool = True) -> None:
+        """Ends the wait at `host` on the host's clock. `turn` is its number if the trace must show it, else None.
+
+        `counts` is False for a wait that is no part of an iteration: for start-up, and for the end of a pass.
+        """
         before, self._ended = self._ended, None
         if self._begun is not None and len(self._flying) < _MOST:
             self._ended = _recorded()
             if self._ended is not None:
-                self._flying.append((before, self._begun, self._ended, host, turn))
+                self._flying.append((before, self._begun, self._ended, host, turn, counts))
         self._begun = None
         self._collect()
 
     def _collect(self) -> None:
         while self._flying and self._flying[0][2].query():
-            before, begun, ended, host, turn = self._flying.popleft()
+            before, begun, ended, host, turn, counts = self._flying.popleft()
             idle = int(begun.elapsed_time(ended) * 1e6)
-            self._idle_ns += idle
-            self._waits += 1
+            self._idle_ns += idle * counts
+            self._waits += counts
             if turn is not None:
                 busy = int(before.elapsed_time(begun) * 1e6) if before is not None else -1
                 self._placed.append(DeviceWait(turn, host, idle, busy))

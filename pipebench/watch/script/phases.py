@@ -178,6 +178,7 @@ class LoopPhases:
         self.arrivals = Arrivals()
         self.account = MainThread(recording)
         self.own: OwnTime | None = None  # set on a rank
+        self._together: set[tuple[int, int]] = set()
 
     def spend(self, phase: int, unnamed: int = OTHER) -> None:
         """Adds the time since this thread's last event to `phase`, and the time that `defer` kept to `unnamed`."""
@@ -237,7 +238,7 @@ class LoopPhases:
         else:
             self.end_bare()
             if this.suspended and here.open:
-                self.recording.write(LoadersTogether(here.open[-1].loader, this.loader))
+                self._in_step(here.open[-1].loader, this.loader)
             here.open.append(this)
         this.close(here.mark)
         self.count(this)
@@ -247,6 +248,12 @@ class LoopPhases:
         this.waiting = True
         this.device.begin()
         self.arrivals.parts.begin()
+
+    def _in_step(self, first: int, second: int) -> None:
+        """Writes once that these two loaders are iterated in step."""
+        if (first, second) not in self._together:
+            self._together.add((first, second))
+            self.recording.write(LoadersTogether(first, second))
 
     def count(self, this: Pass) -> None:
         """Counts an iteration. Ends the warm-up and the recording after the numbers of iterations in the settings."""
@@ -271,7 +278,8 @@ class LoopPhases:
         this.waiting = False
         this.waited = waited
         self.account.waited(this.place, this.turn, self.here.mark, waited, event is not None)
-        this.device.end(self.here.mark, this.turn if followed(this.turn, this.number) else None)
+        shown = this.turn if followed(this.turn, this.number) else None
+        this.device.end(self.here.mark, shown, counts=event is None and this.turn > 0)
         this.arrived = None
         if event is None:
             this.arrived = self.arrivals.taken(iterator, this.number, this.began or 0, self.here.mark)

@@ -134,7 +134,9 @@ def _names(
 ) -> Iterator[dict[str, Any]]:
     for place, process in enumerate(processes):
         script = process.role == "script"
-        who = "script" if script else f"loader {process.loader} worker {process.worker}"
+        who = "script" if script else f"process {process.pid}"
+        if process.worker is not None:
+            who = f"loader {process.loader} worker {process.worker}"
         yield writer.named("process_name", process.pid, process.pid, name=who)
         yield writer.named("process_sort_index", process.pid, process.pid, sort_index=place)
     for pid, track in sorted({(one.pid, one.track) for one in groups}):

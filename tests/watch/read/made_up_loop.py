@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pipebench.results.watched import HostUse, LoaderResult, PhaseResult, StageResult, WatchResult, WorkerResult
+from pipebench.results.host_use import HostUse
+from pipebench.results.watched import LoaderResult, PhaseResult, StageResult, WatchResult, WorkerResult
 
 
 def loader(**more: Any) -> LoaderResult:

@@ -73,7 +73,10 @@ def test_validation_is_one_row_with_its_own_inside() -> None:
         "wait-for-worker": pytest.approx(0.6),
         "other": pytest.approx(2.4),
     }
-    assert "Validation took 3.00 s of the run's 4.10 s (73 %): 3 passes over loader 2." in said(account)
+    assert (
+        "Loops that do not train (such as validation) took 3.00 s of the run's 4.10 s (73 %): 3 passes over loader 2."
+        in said(account)
+    )
 
 
 def test_a_loop_that_trains_nothing_has_no_validation_and_its_work_is_no_waste() -> None:

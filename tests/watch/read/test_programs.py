@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from pipebench.render.watch_notes import sentence
 from pipebench.results.watched import Verdict, WatchResult
 from pipebench.watch.launch.exits import Exit
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.stacks import Looks
-from pipebench.watch.read.gather import Process
+from pipebench.watch.read.collectives import other_alone_s
+from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.read.programs import Records, programs_of
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.lines import (
@@ -72,6 +75,33 @@ def test_one_batch_is_start_up_and_said_with_what_was_seen() -> None:
     assert round(found.startup_s or 0.0, 6) == 0.3
     assert (found.stage, found.file, found.line) == ("ImageFile.load", "/home/me/train.py", 31)
     assert result.next_move is None
+
+
+def test_passes_of_one_batch_are_told_apart_by_how_they_ended() -> None:
+    """`next(iter(loader))` in each step, and a loader whose one batch holds all samples."""
+    spent = [0] * len(ROWS)
+    spent[ROWS.index("start-up")] = 30 * MS
+    sums = FetchSums(1, 0, 40 * MS, batches=3, samples=24, busy_ns=32 * MS, cpu_ns=32 * MS)
+    for how, turns in (("left", 0), ("whole", 1)):
+        lines: list[Line] = []
+        for number in range(3):
+            at = number * 50 * MS
+            lines += [PassBegun(1, number, at), *[LoopSums(
+                1, number, turns=1, trained=1, begin=at, phases_ns=[9 * MS, 0, MS, 0, 0, 0, 0], first_wait_ns=9 * MS,
+            )] * turns, PassEnded(1, "exhausted" if turns else "left", MS),
+                TimeSpent(at, at + 30 * MS, 0, "between", [SpentInPass(1, number, spent)])]  # fmt: skip
+        result = _result(LoaderFound(1, "Photos", 0, 8, "none", None), *lines, sums)
+        found = _verdict(result)
+        assert (found.limit, found.batches, found.samples, found.passes) == ("no-iteration", 3, 24, 3)
+        assert (found.single, round(found.startup_s or 0.0, 6)) == (how, 0.03)
+        assert result.next_move is None
+
+
+def test_an_iterator_that_was_only_looked_at_has_no_start_up_of_a_later_pass() -> None:
+    later = LoopSums(1, 1, turns=1, trained=1, begin=9000 * MS, phases_ns=[9 * MS, 0, MS, 0, 0, 0, 0],
+                     first_wait_ns=9 * MS)  # fmt: skip
+    result = _result(_found(1), PassBegun(1, 0, 0), PassBegun(1, 1, 9000 * MS), later, _turns(1, 5))
+    assert result.startup_s is None and result.loaders[0].startup_s is None
 
 
 def test_a_loop_of_one_iteration_is_not_judged_by_its_start_up() -> None:
@@ -161,6 +191,20 @@ def test_collectives_between_training_and_the_next_batch_are_no_callbacks() -> N
     assert saves() == (0.42, [0.42])
     own = OwnSteps([OwnStep(number, 0, 10**12 if number == 0 else 5 * MS) for number in range(10)])
     assert saves(own) == (0.02, [])
+
+
+@pytest.mark.parametrize(("logged", "alone"), [(0, 0.0), (40, 0.2)])
+def test_validation_between_two_steps_is_no_callback_of_a_rank(logged: int, alone: float) -> None:
+    """Of 100 steps of 15 ms, every 20th comes after a validation of 20 s, and logs for so many ms."""
+    work = [15 + (20_000 + logged if number and number % 20 == 10 else 0) for number in range(100)]
+    own = OwnSteps([OwnStep(number, 0, ms * MS) for number, ms in enumerate(work)])
+    rows = [0] * len(ROWS)
+    rows[ROWS.index("backward")] = MS
+    checks = [0] * len(ROWS)
+    checks[ROWS.index("forward")], checks[ROWS.index("other")] = 60_000 * MS, 40_000 * MS
+    spent = TimeSpent(0, MS, 0, "between", [SpentInPass(1, 0, rows), SpentInPass(2, 0, checks)])
+    run = Run([Process([ProcessStarted(1, "script", 0), own, spent])], ShownTime(), (1, 2))
+    assert other_alone_s(run, 1.0, 0.5) == pytest.approx(alone, abs=1e-6)
 
 
 def test_tokens_are_a_fact_of_the_loader() -> None:

@@ -19,7 +19,8 @@ import pytest
 from pipebench.host.machine import Load
 from pipebench.render import watch, watch_details
 from pipebench.render.watch_notes import sentence
-from pipebench.results.watched import HostUse, LoaderResult, Note, ThreadPool, Verdict
+from pipebench.results.host_use import HostUse, ThreadPool
+from pipebench.results.watched import LoaderResult, Note, Verdict
 from pipebench.watch.launch import footprint
 from pipebench.watch.launch.footprint import Footprint, Held, Looker, looked_at, pause
 from pipebench.watch.read.gather import Process, Run, ShownTime

@@ -37,6 +37,7 @@ from pipebench.watch.record.lines import (
 )
 from pipebench.watch.record.options import WatchOptions
 from pipebench.watch.record.record_file import WAIT_PARTS, encoded
+from pipebench.watch.record.spent import ROWS, SpentInPass, TimeSpent
 
 MS = 1_000_000
 
@@ -215,6 +216,17 @@ def test_on_a_device_its_own_idle_time_counts() -> None:
     assert verdict(result.verdict).startswith("The device waits for data 10 % of each iteration (1.00 ms of 10.0 ms).")
 
 
+def test_on_a_device_an_iteration_waits_for_each_of_two_loaders() -> None:
+    """The device is idle for 50 ms in the wait for one loader and for 0 ms in that for the other: 50 ms in each."""
+    one, two = [50 * MS, 0, 0, 0, 0, 0], [0, 0, 50 * MS, 0, 0, 0]
+    script: list[Line] = [_loader(1), _loader(2), LoadersTogether(1, 2)]
+    for number in (1, 2):
+        script.append(_turn(number, number * 100 * MS, one, trained=0, idle=DeviceIdleTime(50 * MS, 1)))
+        script.append(_turn(number, number * 100 * MS, two, loader=2, idle=DeviceIdleTime(0, 1)))
+    found = _summary([_script(*script)]).device_idle
+    assert found is not None and (found.s_per_iteration, found.share) == (pytest.approx(0.05), pytest.approx(0.5))
+
+
 def test_workers_that_were_not_seen_are_said_to_be_so() -> None:
     result = _summary([_script(_loader(start_method="spawn"), *_turns())])
     assert result.notes == (Note("workers-not-watched", {"loader": 1, "workers": 2, "start_method": "spawn"}),)
@@ -337,6 +349,26 @@ def test_lines_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> N
     assert sentence(result.notes[0]) == (
         "8 lines of the records of the script (process 10) could not be read. Figures may be missing."
     )
+
+
+def test_a_process_whose_first_line_is_lost_does_not_stand_for_the_script(tmp_path: Path) -> None:
+    """As of a worker that began when the folder of temporary files was full."""
+    spent = TimeSpent(0, 300 * MS, 300 * MS, "before", [SpentInPass(1, 0, [MS] * len(ROWS))])
+    lines = ProcessStarted(77, "script", 0), _loader(workers=0), PassBegun(1, 0, 0), *_turns(), spent
+    (tmp_path / "77-5.spans").write_bytes(encoded(*lines, Moment("end", 300 * MS)))
+    (tmp_path / "10-9.stopped").write_bytes(b"")
+    result = _summary(gather(tmp_path))
+    assert result.account is not None
+    assert [sentence(one) for one in result.notes if one.code == "recording-stopped"] == [
+        "Recording stopped in a process whose first record is lost, such as a worker (process 10): its records could "
+        "not be written. Free some space where temporary files lie, or set TMPDIR to a folder on another disk."
+    ]
+    assert [one.role for one in gather(tmp_path)] == ["script", "unknown"]
+
+
+def test_the_script_is_known_by_its_passes_where_its_first_line_is_lost(tmp_path: Path) -> None:
+    (tmp_path / "77-5.spans").write_bytes(encoded(_loader(workers=0), PassBegun(1, 0, 0), *_turns()))
+    assert [(one.pid, one.role) for one in gather(tmp_path)] == [(77, "script")]
 
 
 def test_the_document_has_the_keys_that_were_promised() -> None:
