@@ -21,7 +21,8 @@ HOUSE = {
     "native": "building passing region resized transforms multi_picture packing",
     "task": "",
     "results": "sync_points measurement usual_pipeline loading consumers windows drilled account costs hand_off "
-    "host_use batches over_time next_move watched own_loop training calibration check comparison before_after studies ranks "
+    "host_use batches over_time next_move watched own_loop training calibration check comparison before_after "
+    "studies ranks "
     "programs advice plan packing examination remote loaders engine secrets names beginning verdicts report schema "
     "earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "

@@ -41,7 +41,8 @@ def verdict(found: Verdict) -> str:
     if found.limit == "training":
         phase = _PHASES.get(found.phase or "", found.phase)
         largest = f" Its largest phase is {phase}, {percent(found.phase_share or 0.0)}." if phase else ""
-        return f"Data does not limit training: t{waits}.{largest} {_which(found)}".strip()
+        what = "training" if found.trains else "the loop"
+        return f"Data does not limit {what}: t{waits}.{largest} {_which(found)}".strip()
     return f"T{waits}. {_which(found)}{_inside(found)}".strip()
 
 
@@ -215,7 +216,7 @@ def next_move(move: NextMove | None) -> str | None:
 def _first_workers(move: NextMove) -> str:
     to = f"to {move.to_workers}" if move.to_workers else "to 1 or more"
     return (
-        f"set {setting('num_workers', move.made_by)} {to}. Now loading and training take turns on one of "
+        f"set {setting('num_workers', move.made_by)} {to}. Now loading and the loop's own work take turns on one of "
         f"{move.usable_cores:g} usable cores.{_foreseen(move)}"
     )
 
@@ -311,7 +312,7 @@ def next_command(result: WatchResult, *, of_command: bool) -> str | None:
 
     `of_command`: a whole command was watched, or a block of code, and not a script.
     """
-    found, move = result.verdict, result.next_move
+    found = result.verdict
     own = fitting(result.started) if result.started else None if of_command else "train.py"  # a report may lack it
     if found.limit == "nothing-watched" and own and result.started and not (of_command or result.status or found.lacks):
         return None if own.startswith("--") else f"Then: `pipebench watch -- python {own}` watches what it starts, too."
@@ -320,12 +321,18 @@ def next_command(result: WatchResult, *, of_command: bool) -> str | None:
             f"Then: `pipebench watch --span __main__:FUNCTION {own}`, with the function that gives the loop a batch, "
             "shows its share."
         )
-    if found.limit not in ("data", "training"):
-        return None
-    if move is not None and move.action in _TRIED and own is not None:
+    return _of_judged(result, own, of_command) if found.limit in ("data", "training") else None
+
+
+def _of_judged(result: WatchResult, own: str | None, of_command: bool) -> str | None:
+    """The next command for a loop whose data were judged. What is tried or replayed needs a loop that trains."""
+    found, move = result.verdict, result.next_move
+    if move is not None and move.action in _TRIED and own is not None and found.trains:
         return f"Then: `pipebench advise {own}` tries what helps while it trains."
     if move is not None and move.stage_kind in _OWN_STAGES:
         return f"Then: `pipebench run --stage {move.stage_kind}` compares ways to do it on this machine."
+    if not found.trains:
+        return None
     if found.limit == "training":
         return "Then: `pipebench syncs MODULE:STEP` lists the lines where training waits for the device."
     if result.bound is None and not of_command:

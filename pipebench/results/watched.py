@@ -200,7 +200,7 @@ class Verdict:
     batch that the feeder thread of a worker pickles, and that the worker makes the batch. `by_thread`: the loader has
     no workers, and a thread beside the loop iterates it. `elsewhere`: nothing was watched in a block, because its
     process was watched already. `torch` and `lacks` are set if nothing was watched because this version of torch lacks
-    these names.
+    these names. `trains`: a loop of the script trains.
     """
 
     limit: Literal["data", "training", "nothing-watched", "no-iteration", "no-such-loader", "no-loader", "not-followed"]
@@ -236,6 +236,7 @@ class Verdict:
     torch: str = ""
     lacks: tuple[str, ...] = ()
     warmup_iterations: int = 0
+    trains: bool = True
 
 
 @dataclass(frozen=True)

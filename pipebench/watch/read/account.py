@@ -74,11 +74,14 @@ def spent_in(process: Process, lived: tuple[int, int] | None = None) -> Spent | 
     return found
 
 
-def account(run: Run, lived: tuple[int, int] | None, busy: Mapping[int, float]) -> Account | None:
+def account(
+    run: Run, lived: tuple[int, int] | None, busy: Mapping[int, float], alone: Mapping[int, float] | None = None
+) -> Account | None:
     """The account of the script's process; None if it iterated no loader or its records are too few.
 
     `busy` is the share of their time in which the workers of a loader made batches: a loop with less to do waits for
-    them.
+    them. `alone` is the share of making batches that needs a core, of loaders without workers where there is one core:
+    workers could not save that.
     """
     script = next(iter(run.of_script()), None)
     spent = spent_in(script, lived) if script is not None else None
@@ -104,6 +107,8 @@ def account(run: Run, lived: tuple[int, int] | None, busy: Mapping[int, float]) 
         parts = _rows_of(loader, total, _share(saving.get(loader, {}), passes), _idle_share(run, loader), not_own)
         most_s = sum(total) * _NS * (1.0 - busy.get(loader, 0.0))
         found = tuple(_at_most(one, most_s) if one.code == "other" else one for one in parts)
+        blocked = 1.0 - (alone or {}).get(loader, 0.0)
+        found = tuple(_at_most(one, blocked * one.s) if one.code == "make-batch" else one for one in found)
         if not trained & set(passes):  # then what the loop does is its purpose
             found = tuple(
                 one if one.code != "other" else replace(one, recoverable_s=None, reason=None) for one in found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pipebench.results.batches import DeviceIdle, SpanResult
 from pipebench.results.costs import LoopCosts
@@ -135,7 +135,7 @@ def summarise(
         drilled=drilled_rows(run, stages, looks),
         wait_parts=_wait_parts(run, in_loop, loop),
         bound=bound_result(lines) if options.bound and not nothing.lacks else None,
-        account=None if options.bound else account(run, lived, busy_shares(made)),
+        account=None if options.bound else account(run, lived, busy_shares(made), _alone(loaders, usable_cores)),
         costs=() if options.bound else _costs(run, described, in_loop),
         spans=spans,
         over_time=None if options.bound else over_time(run, in_loop, max(1, main.workers) if main else 1, footprint),
@@ -149,6 +149,13 @@ def summarise(
         next_move = move_of_run(next_move, where.causes, usable_cores) if verdict.limit in _JUDGED else None
     next_move = in_its_words(next_move, result)
     return dataclasses.replace(result, verdict=verdict, next_move=next_move, account=where)
+
+
+def _alone(loaders: Sequence[LoaderResult], usable_cores: float) -> dict[int, float]:
+    """The share of making batches that needs a core, of loaders without workers, where there is only one core."""
+    known = [one for one in loaders if not one.workers and one.sample_s and one.sample_cpu_s is not None]
+    shares = {one.loader: min(1.0, (one.sample_cpu_s or 0.0) / (one.sample_s or 1.0)) for one in known}
+    return shares if usable_cores < 2 else {}
 
 
 def _by_threads(run: Run) -> frozenset[int]:

@@ -90,6 +90,7 @@ def _judged(
         hand_off_s=slow[0] if slow else None,
         batch_s=slow[1] if slow else None,
         by_thread=not main.workers and main.loader in beside,
+        trains=any(one.training for one in result.loaders),
     )
     verdict = _named(_shape(verdict, result), main, result)
     if own_s:

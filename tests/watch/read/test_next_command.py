@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from made_up_trials import watched
 
-from pipebench.render.watch_verdict import next_command
+from pipebench.render.watch_verdict import next_command, verdict
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import Verdict
 
@@ -55,3 +55,11 @@ def test_where_nothing_was_watched_what_the_script_starts_comes_next() -> None:
     assert next_command(nothing, of_command=False) == said and next_command(nothing, of_command=True) is None
     for other in ({"started": ""}, {"started": "-- torchrun main.py"}, {"status": 1}):
         assert next_command(replace(nothing, **other), of_command=False) is None  # type: ignore[arg-type]
+
+
+def test_where_nothing_trains_nothing_that_needs_a_training_comes_next() -> None:
+    """As of a script that only evaluates: `advise` would find no loop that trains."""
+    for limit, move in (("data", NextMove("raise-num-workers", 2.0, 2)), ("training", None), ("data", None)):
+        found = replace(watched(), next_move=move, verdict=Verdict(limit, trains=False), started="evaluate.py")  # type: ignore[arg-type]  # the limits above
+        assert next_command(found, of_command=False) is None
+    assert verdict(Verdict("training", wait_share=0.01, trains=False)).startswith("Data does not limit the loop:")
