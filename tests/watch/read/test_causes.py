@@ -394,14 +394,11 @@ def test_a_first_iteration_that_compiles_is_told_apart_from_training() -> None:
     assert "Training itself took 3.00 s" in said(account) and "Its first iteration took 2.50 s of that" in said(account)
 
 
-@pytest.mark.parametrize(
-    ("cores", "computes", "saved"), [(2, 1.0, 3.0), (1, 1.0, 0.0), (1, 0.25, 2.25), (1, None, 3.0)]
-)
-def test_on_one_core_workers_save_what_blocks(cores: float, computes: float | None, saved: float) -> None:
+@pytest.mark.parametrize(("shares", "saved"), [({}, 3.0), ({1: 1.0}, 0.0), ({1: 0.25}, 2.25)])
+def test_on_one_core_workers_save_what_blocks(shares: dict[int, float], saved: float) -> None:
     """They would compute in turns with the loop, as it does now."""
     run = Planted()
     run.loader(workers=0, passes=10, make_batch=300, **TRAINS)
-    shares = {1: computes} if computes is not None and cores < 2 else {}
     found = account(Run([Process(run.lines)], ShownTime(), (1,)), (0, run.now), {}, shares)
     assert found is not None
     row = next(one for one in found.rows if one.code == "make-batch")
