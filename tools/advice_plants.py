@@ -20,7 +20,7 @@ class Planted:
     says that no cause but training is right. `by_hand` is a remedy that the script has as an argument, that of the best
     run: it replaces no line of the script.
 
-    Scripts of the fourth to sixth sets have no arguments for their causes and print no seconds: whole runs are timed.
+    Scripts of the fourth to seventh sets have no arguments for their causes and print no seconds: whole runs are timed.
     `replaced` is what the best change replaces in the text, each once. `by_author` has the same for remedies that
     `advise` can try and cannot write. `discards` allows to spoil the weights; `epochs` is how long `advise` has.
     """
@@ -166,7 +166,7 @@ def _whole(folder: str) -> Callable[..., Planted]:
     return planted
 
 
-_fourth, _fifth, _sixth = map(_whole, ("fourth", "fifth", "sixth"))
+_fourth, _fifth, _sixth, _seventh = map(_whole, ("fourth", "fifth", "sixth", "seventh"))
 FOURTH = (
     _fourth("terrain_tiles", "samples wait for an object store", best=("--workers", "8"),
             remedy="num_workers together", code="workers-blocked"),
@@ -348,8 +348,103 @@ SIXTH = (
     ),
 )
 
+SEVENTH = (
+    _seventh(
+        "ocr_lines",
+        "a zip is opened anew, and its directory read, for each sample",
+        (
+            "def read_member(archive, name):\n    with zipfile.ZipFile(archive) as bundle:\n        return bundle.read(name)\n",
+            "OPEN_BUNDLES = {}\n\n\ndef read_member(archive, name):\n    key = os.getpid(), archive      # a handle must not be shared across the fork\n    if key not in OPEN_BUNDLES:\n        OPEN_BUNDLES[key] = zipfile.ZipFile(archive)\n    return OPEN_BUNDLES[key].read(name)\n",
+        ),
+        remedy="cache together",
+        code="stage cores-used-up",
+        by_author={
+            "cache": (
+                (
+                    "def read_member(archive, name):\n",
+                    "import functools\n\n\n@functools.cache\ndef read_member(archive, name):\n",
+                ),
+            )
+        },
+    ),
+    _seventh(
+        "birdsong",
+        "20 s are transformed for each crop of 2 s",
+        (
+            "        signal = self.augment(signal)\n        features = self.log_mel(signal)\n        frames = EXCERPT * RATE // HOP\n        start = int(torch.randint(features.shape[1] - frames, (1,)))\n        features = features[:, start:start + frames]\n",
+            "        samples = EXCERPT * RATE\n        start = int(torch.randint(len(signal) - samples, (1,)))\n        signal = self.augment(signal[start:start + samples])\n        features = self.log_mel(signal)[:, :samples // HOP]\n",
+        ),
+        code="stage cores-used-up",
+    ),
+    _seventh(
+        "tick_stream",
+        "one reader has long and short batches in turn, few are made ahead",
+        (
+            "num_workers=1,",
+            "num_workers=1, prefetch_factor=64,",
+        ),
+        remedy="prefetch_factor together",
+        code="periodic-stalls head-of-line workers-blocked",
+    ),
+    _seventh(
+        "grasp_video",
+        "clips are normalised to eight times their bytes before they cross",
+        (
+            "        clip = (clip / 255.0 - MEAN) / STD\n",
+            "",
+        ),
+        (
+            "        clips = clips.float()\n",
+            "        mean, std = (torch.tensor(v, dtype=torch.float32).view(3, 1, 1, 1) for v in (MEAN, STD))\n        clips = clips.float().div_(255).sub_(mean).div_(std)\n",
+        ),
+        code="stage cores-used-up hand-off",
+    ),
+    _seventh(
+        "molecules",
+        "480 small tensors of a batch cross from the workers",
+        (
+            "num_workers=2,\n                       persistent_workers=True, collate_fn=as_list",
+            "num_workers=0, collate_fn=as_list",
+        ),
+        remedy="num_workers as_tensors together",
+        code="hand-off pickling",
+    ),
+    _seventh(
+        "landcover",
+        "worker_init_fn gives each worker a thread for each core",
+        (
+            "torch.set_num_threads(os.cpu_count())",
+            "torch.set_num_threads(1)",
+        ),
+        remedy="one_thread num_workers together",
+        code="threads-over-cores",
+        by_hand="one_thread",
+    ),
+    _seventh(
+        "reports_shards",
+        "one worker of four has most of the records",
+        (
+            "def ranged_lines(path):\n",
+            "def ranged_lines(path, first, step):\n",
+        ),
+        (
+            "        for line in f:\n",
+            "        for line in islice(f, first, None, step):\n",
+        ),
+        (
+            "        for shard in self.shards[worker::workers]:\n            yield from ranged_lines(shard)\n",
+            "        for shard in self.shards:\n            yield from ranged_lines(shard, worker, workers)\n",
+        ),
+        code="uneven-workers",
+    ),
+    _seventh(
+        "traffic",
+        "the model takes the time",
+    ),
+)
+
 SETS = {
     "scripts": PLANTED, "independent": INDEPENDENT, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH,
-    "sixth": SIXTH,
+    "sixth": SIXTH, "seventh": SEVENTH,
 }  # fmt: skip
 """The scripts by folder of `tests/advice`."""

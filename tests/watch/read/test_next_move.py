@@ -370,7 +370,9 @@ def test_without_workers_the_move_says_how_many_to_begin_with() -> None:
     costs = _costs(0, 0.030, 0.0, 0.010)
     _, move = _diagnosed(result(loader(workers=0), costs=(replace(costs, iteration_s=0.04),)))
     assert move.action == "set-num-workers" and move.to_workers in (1, 2)
-    assert (next_move(move) or "").startswith(f"Next: set num_workers to {move.to_workers}. Now loading and training ")
+    assert (next_move(move) or "").startswith(
+        f"Next: set num_workers to {move.to_workers}. Now loading and the loop's own work "
+    )
 
 
 def test_workers_are_not_advised_where_their_simulation_gains_nothing() -> None:
