@@ -371,7 +371,7 @@ SEVENTH = (
         "birdsong",
         "20 s are transformed for each crop of 2 s",
         (
-            "        signal = self.augment(signal)\n        features = self.log_mel(signal)\n        frames = EXCERPT * RATE // HOP\n        start = int(torch.randint(features.shape[1] - frames, (1,)))\n        features = features[:, start:start + frames]\n",
+            "        signal = self.augment(signal)\n        features = self.log_mel(signal)\n        frames = EXCERPT * RATE // HOP\n        start = int(torch.randint(features.shape[1] - frames, (1,)))\n        features = features[:, start : start + frames]\n",
             "        samples = EXCERPT * RATE\n        start = int(torch.randint(len(signal) - samples, (1,)))\n        signal = self.augment(signal[start:start + samples])\n        features = self.log_mel(signal)[:, :samples // HOP]\n",
         ),
         code="stage cores-used-up",
@@ -403,7 +403,7 @@ SEVENTH = (
         "molecules",
         "480 small tensors of a batch cross from the workers",
         (
-            "num_workers=2,\n                       persistent_workers=True, collate_fn=as_list",
+            "num_workers=2, persistent_workers=True, collate_fn=as_list",
             "num_workers=0, collate_fn=as_list",
         ),
         remedy="num_workers as_tensors together",
