@@ -11,7 +11,8 @@ from dataclasses import replace
 from pipebench.remedies.seen import Seen
 from pipebench.results.advice import Change
 
-ITERABLE, READ_AGAIN, ALIKE = "iterable", "iterable-read-again", "iterable-undivided"
+ITERABLE, RANKS, READ_AGAIN, ALIKE = "iterable", "iterable-ranks", "iterable-read-again", "iterable-undivided"
+_SOME_BYTES_PER_S = 1e6  # that all workers read from storage
 _KEEPS_SAMPLES = {"as_tensors"}  # of the edits: it needs no sample twice
 
 
@@ -20,9 +21,13 @@ def refused(seen: Seen, refusal: str) -> str:
 
     What the present loader has read from storage, the changed one would find in the page cache.
     """
-    if refusal != ITERABLE or not seen.discards or seen.ranks > 1:
+    if refusal != ITERABLE or not seen.discards:
         return refusal
-    return READ_AGAIN if seen.has_cause("storage") else ""
+    if seen.ranks > 1:
+        return RANKS
+    own = (one for one in seen.watched.workers if one.loader == seen.loader.loader)
+    read = sum(one.storage_bytes_per_s or 0.0 for one in own)
+    return READ_AGAIN if seen.has_cause("storage") or read >= _SOME_BYTES_PER_S else ""
 
 
 def allowed(seen: Seen, change: Change) -> Change | None:

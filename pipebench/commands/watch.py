@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -163,14 +164,18 @@ def _say_where(out: Path, place: Path, made: list[Report], full: bool) -> None:
 
 
 def _sinks(log: tuple[str, ...], bound: bool, more: bool) -> list[Destination]:
-    """Where series go. Raises `UsageError` for what there is not, and for options that say nothing here."""
+    """Where series go: each task of a Slurm job step has places of its own, and so has each attempt.
+
+    Raises `UsageError` for what there is not, and for options that say nothing here.
+    """
+    from pipebench.host.slurm import own_place
     from pipebench.watch.log.sinks import destinations
 
     if more and not log:
         raise UsageError("--log-every and --show-names are for --log, which is not there", "add --log csv:FILE")
     if bound and log:
         raise UsageError("--bound trains on replayed batches, which would be in the series of --log", "use one of them")
-    return destinations(log) if log else []
+    return [one._replace(place=own_place(one.place, os.environ)) for one in destinations(log)] if log else []
 
 
 def saved_at(

@@ -21,9 +21,9 @@ def own_place(place: str, names: Mapping[str, str]) -> str:
         mine.append(f"task{_number(names, 'SLURM_PROCID')}")
     if again := attempt(names):
         mine.append(f"attempt{again}")
-    if not place or not mine:
-        return place
     path = Path(place)
+    if not path.name or not mine:
+        return place
     return str(path.with_name(".".join((path.stem, *mine)) + path.suffix))
 
 

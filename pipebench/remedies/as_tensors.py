@@ -22,13 +22,13 @@ from pipebench.watch.trial.edits import Edit, Refused
 PLACE = 2
 TITLE = "handing over tensors"
 HOW = (
-    "Return tensors, such as torch.from_numpy(array) or torch.tensor(numbers).",
+    "Return large arrays as tensors: torch.from_numpy(array), torch.tensor(numbers).",
     "In the loop, x.numpy() is the array again, without a copy.",
 )
 _VARIES = 0.15  # between runs: eight plain gains beside what was promised (docs/figures/advice.md)
 LEAST_BYTES = 100_000  # through the pipe, of a batch
-LEAST_ARRAY = 65_536  # bytes: a tensor holds a file descriptor until nobody has it any more
-LEAST_NUMBERS = 64  # of a list that becomes a tensor
+# Bytes: a tensor holds a file descriptor until nobody has it any more. To pickle numbers of a list takes far longer.
+LEAST_ARRAY, LEAST_LIST = 65_536, 8_192
 _DEEPEST = 8  # lists in lists; one that holds itself has no end
 _ATOMS = (int, float, str, bytes, bool, type(None))
 
@@ -39,7 +39,9 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         return None
     ahead = seen.workers, seen.prefetch_factor
     room = seen.has_shared_memory(*ahead, found.pipe_bytes_per_batch)
-    room = room and seen.has_descriptors(*ahead, found.pipe_bytes_per_batch / LEAST_ARRAY)
+    arrays = found.array_bytes_per_batch or 0.0
+    tensors = arrays / LEAST_ARRAY + (found.pipe_bytes_per_batch - arrays) / LEAST_LIST  # at most
+    room = room and seen.has_descriptors(*ahead, tensors)
     if hand_off_share(seen) < WORTH - 1 or not room:
         return None
     collate = seen.made.collate if seen.made else None
@@ -126,7 +128,7 @@ def _inside(found: Any, seen: dict[int, Any], change: Callable[[Any], Any]) -> A
 def _packed(found: Any) -> Packed | None:
     numpy: Any = sys.modules["numpy"]
     if type(found) is numpy.ndarray:
-        return _tensor(found, "array") if found.nbytes >= LEAST_ARRAY else None
+        return _tensor(found, "array")
     if type(found) is not list or not found:
         return None
     if (numbers := _numbers(found)) is not None:
@@ -137,8 +139,10 @@ def _packed(found: Any) -> Packed | None:
 
 
 def _tensor(array: Any, what: str) -> Packed | None:
-    """None: torch has no such tensors, as of texts or objects."""
+    """None: it is small, or torch has no such tensors, as of texts or objects."""
     torch: Any = sys.modules["torch"]
+    if array.nbytes < (LEAST_LIST if what == "numbers" else LEAST_ARRAY):
+        return None
     if not (array.flags.c_contiguous or array.flags.f_contiguous):
         array = array.copy()  # in C order, as pickle does
     if not array.flags.writeable:
@@ -161,7 +165,7 @@ def _numbers(found: list[Any]) -> Any:
         if kinds != {list}:
             break
         flat = list(itertools.chain.from_iterable(flat))
-    if kinds not in ({float}, {int}) or len(flat) < LEAST_NUMBERS:
+    if kinds not in ({float}, {int}) or 8 * len(flat) < LEAST_LIST:
         return None
     try:
         array = numpy.array(found)

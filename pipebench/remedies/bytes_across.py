@@ -66,8 +66,7 @@ class _BytesAcross(Edit):
         self._rest: _Rest | None = None
 
     def in_worker(self, fetcher: Any, patches: Patches) -> None:
-        data: Any = sys.modules["torch.utils.data"]
-        if fetcher.collate_fn is not data.default_collate:
+        if not _is_torchs(fetcher.collate_fn):
             raise Refused("own-collate")  # it may write values, as for padding, which would be normalised, too
         chain = chains.only_chain(fetcher.dataset)
         if not chain.last:
@@ -100,6 +99,13 @@ class _BytesAcross(Edit):
 
 
 edit = _BytesAcross
+
+
+def _is_torchs(collate: Any) -> bool:
+    """Whether this is torch's own collate function, or the ring that stands for it where both are tried together."""
+    data: Any = sys.modules["torch.utils.data"]
+    ring: Any = sys.modules.get("pipebench.ring")
+    return collate is data.default_collate or (ring is not None and type(collate) is ring.RingCollate)
 
 
 class _ToBytes:

@@ -49,7 +49,11 @@ _APART = 4  # of the dataset: samples that are so far apart, or more, tell of al
 _NAMES = (float, str, bytes, PurePath, tuple, type(None))
 _KEYS = (int, *_NAMES)
 _SETTERS = ("STORE_ATTR", "STORE_GLOBAL", "DELETE_ATTR", "DELETE_GLOBAL")
-_BEFORE = ("__init__", "__getstate__", "__setstate__", "__reduce__", "__del__", "__len__", "__repr__")
+# Of a dataset: what runs before its samples are made, or after all of them.
+_BESIDE = (
+    "__init__", "__getstate__", "__setstate__", "__reduce__", "__del__", "__len__", "__repr__", "__enter__", "__exit__",
+    "close",
+)  # fmt: skip
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
@@ -266,17 +270,23 @@ def _sets(code: types.CodeType) -> set[str]:
 
 
 def _beside(fetcher: Any, function: types.FunctionType) -> Iterator[types.CodeType]:
-    """The code that runs in a worker after the function: methods of the datasets, functions of its module, collate."""
+    """The code that may run in a worker after the function: methods of the datasets, collate, and what these name."""
     held = [*vars(fetcher.collate_fn).values()] if hasattr(fetcher.collate_fn, "__dict__") else []
-    found = [fetcher.collate_fn, *held, *function.__globals__.values()]
+    found = [fetcher.collate_fn, *held]
     dataset = fetcher.dataset
     while dataset is not None:
         for kind in type(dataset).__mro__:
-            found += [one for name, one in vars(kind).items() if name not in _BEFORE]
+            found += [one for name, one in vars(kind).items() if name not in _BESIDE]
         dataset = getattr(dataset, "dataset", None)
-    for one in found:
-        one = getattr(one, "__func__", one)
-        while hasattr(one, "__wrapped__"):
-            one = one.__wrapped__
-        if isinstance(one, types.FunctionType):
-            yield one.__code__
+    codes = [code for one in found if (code := _code_of(one)) is not None]
+    named = {name for code in codes for name in code.co_names}
+    others = (_code_of(one) for name, one in function.__globals__.items() if name in named)
+    yield from codes
+    yield from (one for one in others if one is not None)
+
+
+def _code_of(one: Any) -> types.CodeType | None:
+    one = getattr(one, "__func__", one)
+    while hasattr(one, "__wrapped__"):
+        one = one.__wrapped__
+    return one.__code__ if isinstance(one, types.FunctionType) else None

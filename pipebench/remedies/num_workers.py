@@ -153,7 +153,8 @@ def _change(seen: Seen, workers: int) -> Change:
     more = workers - seen.workers
     settings: dict[str, Value] = {"num_workers": workers}
     pass_s = seen.pass_s or math.inf
-    live_on = not seen.workers and seen.loader.passes > 1 and pass_s < _LONG_PASS_S
+    again = seen.loader.again > 0  # workers end with their loader
+    live_on = not seen.workers and seen.loader.passes > 1 and pass_s < _LONG_PASS_S and not again
     if live_on:
         settings["persistent_workers"] = True
     predicted = seen.promise if more > 0 else None

@@ -20,7 +20,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         return None
     now = seen.prefetch_factor
     found = now * TIMES ** (len(tried) + 1)
-    if not (seen.has_room(seen.workers, found) and seen.has_memory(seen.workers * (found - now))):
+    if not seen.has_room(seen.workers, found):
         return None
     cost = f"memory for {seen.workers * (found - now)} batches"
     return Change("prefetch_factor", {"prefetch_factor": found}, cost, predicted=seen.promise, asked_for=asked)

@@ -181,10 +181,11 @@ class Seen:
         return needed < host.shared_memory_size_bytes - (host.shared_memory_bytes or 0)
 
     def has_room(self, workers: int, prefetch_factor: int) -> bool:
-        """Whether shared memory and file descriptors hold what so many workers make ahead."""
-        return self.has_shared_memory(workers, prefetch_factor) and self.has_descriptors(workers, prefetch_factor)
+        """Whether shared memory, file descriptors and free memory hold what so many workers make ahead."""
+        room = self.has_shared_memory(workers, prefetch_factor) and self.has_descriptors(workers, prefetch_factor)
+        return room and self._has_memory(workers * prefetch_factor - self.workers * self.prefetch_factor)
 
-    def has_memory(self, batches: int) -> bool:
+    def _has_memory(self, batches: int) -> bool:
         """Whether so many batches more fit a part of free memory, wherever they lie. If that is unknown, they do."""
         found = self.watched.hand_off
         if found is None or self.free_bytes is None:

@@ -18,6 +18,7 @@ from pipebench.watch.record.trial_lines import LoaderMade
 
 _LOADER = "DataLoader"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_KEEPERS = ("append", "add", "insert", "extend", "setdefault")
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _CLOSED = re.compile(rb"(?:(?:\s|\\|#[^\r\n]*[\r\n])*\))*")  # closing parentheses, with comments before them
 _BEFORE_COLLATE = 6  # positional parameters of a DataLoader before `collate_fn`
@@ -72,7 +73,7 @@ class Source:
             return True
         functions = [place for place, one in enumerate(around) if isinstance(one, _FUNCTIONS)]
         inner = around[functions[-1] :] if functions else around
-        if _is_repeated(inner) and not _names(inner[-2]):
+        if _is_repeated(inner) and _is_kept(inner):
             return True
         if not functions:
             return False
@@ -193,9 +194,16 @@ def _is_repeated(around: Sequence[ast.AST]) -> bool:
     return any(isinstance(one, _LOOPS) and inner in one.body for one, inner in itertools.pairwise(around))
 
 
-def _names(statement: ast.AST) -> bool:
-    """Whether this gives its value a plain name."""
-    return isinstance(statement, ast.Assign) and all(isinstance(one, ast.Name) for one in statement.targets)
+def _is_kept(around: Sequence[ast.AST]) -> bool:
+    """Whether the value of the last of these outlives one turn of its loop: it is stored, appended or yielded."""
+    statement = next(one for one in reversed(around) if isinstance(one, ast.stmt))
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    given = [one for one in around[around.index(statement) : -1] if isinstance(one, ast.Call)]
+    return (
+        any(isinstance(one, ast.Subscript | ast.Attribute) for one in targets)
+        or any(isinstance(one, ast.Yield | ast.YieldFrom) for one in around)
+        or any(called(one) in _KEEPERS for one in given)
+    )
 
 
 def _plain(what: Callable[..., object]) -> str:

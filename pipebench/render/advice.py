@@ -21,6 +21,7 @@ _MOST_NOTES = 2  # on what was not tried
 _REFUSALS = {
     "iterable": "The dataset is iterable: its workers choose the samples, so two loaders cannot share them. With "
     "--yes-discard-weights, each reads the stream by itself.",
+    "iterable-ranks": "The dataset is iterable, and the ranks must stay in step: nothing is tried.",
     "iterable-read-again": "The dataset is iterable and reads from storage: a second loader would find in the page "
     "cache what the first one has read.",
     "ranks": "This is one of several ranks, which wait for each other in every step, and not all of them can be "
@@ -43,6 +44,7 @@ _NOT_TRIED = {
     "short-passes": "a pass is too short for windows",
     "of-script": "`advise` changes no code of yours",
     "iterable": "the dataset is iterable",
+    "iterable-ranks": "the dataset is iterable",
     "iterable-read-again": "it would find the samples in the page cache",
     "iterable-undivided": "each worker would give all samples",
     "ranks": "the ranks wait for each other",
@@ -341,7 +343,10 @@ def _closing(advice: Advice, goes_on: bool) -> Iterator[str]:
     if advice.ended == "refused":
         yield _REFUSALS.get(advice.refusal, "No loader whose loop trains was seen, or it was made before the watching.")
     if advice.streamed and advice.discarded:
-        yield "The dataset is iterable: each loader read the stream by itself, so samples came more than once."
+        yield (
+            "The dataset is iterable: each loader read the stream by itself, so samples came more than once. What the "
+            "changed one found in a cache (of a network file system, say) makes its gain too large."
+        )
     reordered = any(one.change.settings.get("in_order") is False and one.ratios for one in advice.findings)
     kept = "same samples, some batches in another order" if reordered else "same samples, same order"
     goes = " The script goes on." if goes_on else ""

@@ -27,14 +27,17 @@ MADE = LoaderMade(1, "train.py", 3, 3, 0, 40, "main", 100, collate=FunctionPlace
 @pytest.fixture(autouse=True)
 def small_arrays_count(monkeypatch):
     monkeypatch.setattr(as_tensors, "LEAST_ARRAY", -1)
+    monkeypatch.setattr(as_tensors, "LEAST_LIST", 64 * 8)
 
 
 def test_small_arrays_stay_arrays(monkeypatch):
     """Each tensor holds a file descriptor as long as somebody has it: a loop that kept its labels had thousands."""
     monkeypatch.undo()
     small, large = np.zeros(100), np.zeros(as_tensors.LEAST_ARRAY, dtype=np.uint8)
-    found = as_tensors.as_tensors({"labels": small, "images": large})
+    few, many = [1.0] * 1000, [[1.0, 2.0]] * 600
+    found = as_tensors.as_tensors({"labels": small, "images": large, "few": few, "many": many})
     assert found["labels"] is small and type(found["images"]) is as_tensors.Packed
+    assert found["few"] == few and type(found["many"]) is as_tensors.Packed
 
 
 def _crossed(batch):

@@ -182,9 +182,12 @@ class Opening(Calls):
 
     def opened(self, number):
         if self.file is None:
-            self.file = open
-        self.latest = number
+            self.file = self.handle = open
+        self.latest = self.shape = number
         return self.clean(number)
+
+    def close(self):
+        self.handle.close()
 
     def last(self):
         if self.file is None:
@@ -208,7 +211,7 @@ def test_what_also_sets_what_others_read_is_refused(few):
         _fetched(Opening(), "Opening.read", [0, 1])
     assert (
         len(_fetched(Opening(), "Opening.opened", [0, 1])) == 1
-    )  # nobody reads `latest`, and each opens the file itself
+    )  # nobody reads `latest`, each opens the file itself, and `shape` is of something else in a function of the tests
     assert len(_fetched(Opening(), "Opening.scan", [0, 1])) == 1  # what reads it is called by the function alone
 
 

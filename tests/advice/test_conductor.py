@@ -365,6 +365,7 @@ def test_more_workers_than_memory_allows_are_not_tried():
 
 
 STREAM = replace(MADE, refusal="iterable")
+READS = replace(worker(), storage_bytes_per_s=2e6)
 
 
 def test_an_iterable_dataset_is_refused():
@@ -390,7 +391,11 @@ def test_an_iterable_dataset_is_tried_where_weights_may_be_spoiled_but_for_its_s
     ("shown", "refusal"),
     [
         (_caused(replace(seen(0.7), discards=True), "storage"), "iterable-read-again"),
-        (replace(seen(0.7), discards=True, ranks=2), "iterable"),
+        (
+            replace(seen(0.7, workers=(replace(worker(), storage_bytes_per_s=2e6),)), discards=True),
+            "iterable-read-again",
+        ),
+        (replace(seen(0.7), discards=True, ranks=2), "iterable-ranks"),
     ],
 )
 def test_a_stream_is_not_tried_where_a_second_reading_is_no_reading_or_ranks_are_in_step(shown, refusal):

@@ -108,3 +108,20 @@ def test_of_a_stream_the_script_gets_all_of_its_own_batches_and_others_between(s
     assert {one.changed for one in windows} == {False, True}
     assert by == "windows" or {one.taken for one in windows} == {1}  # whole streams: their batches may be parts
     assert next(one for one in lines if isinstance(one, LoaderMade)).refusal == "iterable"
+
+
+@pytest.mark.parametrize("persistent", ["0", pytest.param("1", marks=pytest.mark.slow)])
+def test_of_a_stream_that_is_uneven_the_script_gets_all_batches_too(persistent, tmp_path):
+    """A worker whose stream is over leaves what it was asked for, and the others go on."""
+    script, folder = str(SCRIPTS / "streaming.py"), tmp_path / "records"
+    arguments = (str(folder / "order.later"), "2", persistent, "4", "1")
+    (plain, *_) = _of_stream(_run([script], tmp_path / "plain", *arguments))
+    folder.mkdir()
+    give(str(folder), Order(1, 1, {"prefetch_factor": 3}, window_s=0.01, discards=True))
+    (folder / "order").rename(folder / "order.later")
+    tried = _of_stream(
+        _run([BOOTSTRAP, Settings(str(folder), trial=True).encoded(), script], tmp_path / "tried", *arguments)
+    )
+    assert len(tried) == 4 and all(set(plain) <= set(one) for one in tried)
+    lines = [line for process in gather(folder) for line in process.lines]
+    assert not [one for one in lines if isinstance(one, TrialFailed | Fault)]

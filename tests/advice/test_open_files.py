@@ -49,3 +49,20 @@ def test_several_workers_are_not_tried_where_they_would_share_a_position(now, wa
                 files.check(wanted)
         else:
             files.check(wanted)
+
+
+def test_what_is_read_after_a_pass_does_not_count(tmp_path):
+    """As by a validation between two passes."""
+    path = tmp_path / "records"
+    path.write_bytes(bytes(100_000))
+    files = SharedFiles()
+    with open(path, "rb", buffering=0) as kept:
+        files.look(0)
+        files.over()
+        kept.read(5)
+        files.check(2)
+        files.look(0)
+        kept.read(5)
+        files.over()
+        with pytest.raises(CannotTry, match="shares-files"):
+            files.check(2)

@@ -22,6 +22,26 @@ def folds():
     for part in parts:
         yield DataLoader(part)
 """
+APPENDED = """
+for part in parts:
+    loaders.append(DataLoader(part))
+"""
+ITERATED = """
+for epoch in range(9):
+    for step, batch in enumerate(tqdm(DataLoader(data, 8))):
+        train(batch)
+"""
+TYPED = """
+for epoch in range(9):
+    loader: DataLoader = DataLoader(data, 8)
+"""
+FOLDS = """
+def run(fold):
+    loader = DataLoader(data, 8)
+
+for fold in range(5):
+    run(fold)
+"""
 IN_A_FUNCTION = """
 def made(part):
     return DataLoader(part)
@@ -41,7 +61,13 @@ def _call(source, name):
     return next(one for one in source.nodes(ast.Call) if ast.unparse(one.func).endswith(name))
 
 
-@pytest.mark.parametrize(("text", "several"), [(LOOPS, True), (YIELDED, True), (ANEW, False), (IN_A_FUNCTION, False)])
+@pytest.mark.parametrize(
+    ("text", "several"),
+    [
+        (LOOPS, True), (YIELDED, True), (APPENDED, True), (ANEW, False), (ITERATED, False), (TYPED, False),
+        (FOLDS, False), (IN_A_FUNCTION, False),
+    ],
+)  # fmt: skip
 def test_a_loop_that_keeps_what_a_call_makes_makes_several_loaders(text, several, tmp_path):
     source = _source(tmp_path, text)
     assert source.repeats(_call(source, "DataLoader")) is several

@@ -17,6 +17,7 @@ from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial.dealing import Deal, DealtSampler, Hand
 from pipebench.watch.trial.edits import Edit, EditedWorker, Refused, edited, unpacked
 
+_ITERABLE = 1  # of torch's `_DatasetKind`
 PATIENCE_S = 60.0  # a changed loader that gives no batch for so long has failed: a forked worker can be deadlocked
 
 _copies = itertools.count(1)
@@ -49,6 +50,7 @@ class Arm:
         self.notes: list[Any] = []
         self.workers = int(getattr(iterator, "_num_workers", 0))
         self.ahead = self.workers * int(getattr(iterator, "_prefetch_factor", 0) or 0)
+        self._stream = self.workers > 0 and getattr(iterator, "_dataset_kind", 0) == _ITERABLE
         self._patches = Patches()  # of this process
         if edits and not self.workers:
             iterator._dataset_fetcher = edited(iterator._dataset_fetcher, edits, self._patches)
@@ -63,15 +65,28 @@ class Arm:
 
     @property
     def dry(self) -> bool:
-        """Whether every batch that was asked for has come. A loader without workers makes none ahead."""
-        return not self.workers or not self.iterator._task_info
+        """Whether every batch that was asked for has come. A loader without workers makes none ahead.
+
+        A worker at the end of its stream leaves what it was asked for.
+        """
+        if not self._stream:
+            return not self.workers or not self.iterator._task_info
+        this = self.iterator
+        return not any(len(one) > 1 or this._workers_status[one[0]] for one in this._task_info.values())
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a closed hand alone has made this look like the end of the stream: some workers are not at theirs."""
+        return self._stream and not self.hand.open and any(self.iterator._workers_status)
 
     def begin(self) -> None:
         """Opens the hand and asks for as many batches as the loader makes ahead."""
         self.hand.open = True
         if self.workers:
-            for _ in range(self.ahead - len(self.iterator._task_info)):
-                self.iterator._try_put_index()
+            this = self.iterator
+            asked = max(len(this._task_info), getattr(this, "_tasks_outstanding", 0))
+            for _ in range(self.ahead - asked):
+                this._try_put_index()
 
     def draw(self) -> Any:
         """The next batch. Raises StopIteration at the end of the sampler, or what the loader raises."""
@@ -82,13 +97,26 @@ class Arm:
         return found
 
     def _drawn(self, iterator: Any) -> Any:
+        plain = self._left if self._stream and not self.hand.open else self.plain
         if not self._spares:
-            return self.plain(iterator)
+            return plain(iterator)
         try:
             _heed(iterator)
-            return self.plain(iterator)
+            return plain(iterator)
         finally:
             _spare(iterator)
+
+    def _left(self, iterator: Any) -> Any:
+        """One of the batches that are still under way. torch must not end the workers if only one's stream is over."""
+        kept, before = iterator._persistent_workers, list(iterator._workers_status)
+        iterator._persistent_workers = True
+        try:
+            return self.plain(iterator)
+        finally:
+            iterator._persistent_workers = kept
+            ended = [one for one, lives in enumerate(before) if lives and not iterator._workers_status[one]]
+            for worker in ended if not kept else ():
+                iterator._index_queues[worker].put(None)  # as torch tells a worker to end
 
     def ready(self) -> int:
         """How many finished batches wait to be taken."""

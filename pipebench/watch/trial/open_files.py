@@ -39,12 +39,18 @@ class SharedFiles:
 
     def __init__(self) -> None:
         self._before: Positions = {}
+        self._moved = False
 
     def look(self, workers: int) -> None:
         """Called before the present loader, with so many workers, makes batches."""
-        self._before = positions() if workers < 2 else {}
+        self._before, self._moved = positions() if workers < 2 else {}, False
+
+    def over(self) -> None:
+        """Called when the present loader has made its batches: what others read from now on does not count."""
+        self._moved = bool(self._before) and moved(self._before, positions())
+        self._before = {}
 
     def check(self, wanted: int) -> None:
         """Raises CannotTry if the present loader has read such a file, and the changed one has several workers."""
-        if wanted >= 2 and self._before and moved(self._before, positions()):
+        if wanted >= 2 and (self._moved or (self._before and moved(self._before, positions()))):
             raise CannotTry("shares-files")

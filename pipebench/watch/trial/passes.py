@@ -145,6 +145,8 @@ class Passes:
         del self._open[iterator]
         if this.arm is not None:
             this.arm.release()
+        else:
+            self.trial.files.over()
         self.trial.clock.finish()
         seconds = self.trial.clock.now() - this.began
         order = self.trial.order

@@ -192,16 +192,22 @@ class Trial:
                 self.told(stretch.loader)
                 return batch
             except StopIteration:
-                if stretch.loader is this.own or not arms.is_stream(this.loader):
+                if self._over(this, stretch):
                     return self._last(this)
-                this.end()  # the stream of the changed loader is over: the script's own goes on, without windows
-                this.stretch = Stretch(this.own, self.clock, None)
             except Exception as error:
                 if stretch.loader is this.own:
                     raise
                 self._failed(this, error)
                 if arms.from_the_script(error):
                     raise
+
+    def _over(self, this: _Pass, stretch: Stretch) -> bool:
+        """Whether the pass is over, not only a turn, or the changed loader's stream: then the script's own goes on."""
+        if stretch.loader.goes_on or stretch.loader is this.own or not arms.is_stream(this.loader):
+            return not stretch.loader.goes_on
+        this.end()
+        this.stretch = Stretch(this.own, self.clock, None)
+        return False
 
     def _ready(self, this: _Pass, plain: Plain, plain_iter: Plain) -> Stretch | None:
         """The stretch from which the next batch comes. None: no batch is left."""

@@ -1,4 +1,7 @@
-"""Trains on a stream that is divided among the workers, and notes every batch. Of three workers, it is short."""
+"""Trains on a stream that is divided among the workers, and notes every batch. Of three workers, it is short.
+
+If it is uneven, the first worker has most of the samples.
+"""
 
 import os
 import sys
@@ -9,19 +12,23 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 
 class Stream(IterableDataset):
+    def __init__(self, uneven):
+        self.uneven = uneven
+
     def __iter__(self):
         info = get_worker_info()
         first, step = (info.id, info.num_workers) if info else (0, 1)
-        for index in range(first, 200 if step == 3 else 400, step):
+        length = 200 if step == 3 else 400
+        for index in range(first, length // 4 if self.uneven and first else length, step):
             time.sleep(0.0005)
             yield index, torch.full((16,), float(index))
 
 
-def main(notes, order, workers, persistent, passes):
+def main(notes, order, workers, persistent, passes, uneven=0):
     torch.set_num_threads(1)
     model = torch.nn.Linear(16, 1)
     optimiser = torch.optim.SGD(model.parameters(), lr=1e-6)
-    loader = DataLoader(Stream(), 4, num_workers=workers, persistent_workers=bool(persistent))
+    loader = DataLoader(Stream(uneven), 4, num_workers=workers, persistent_workers=bool(persistent))
     with open(notes, "w") as file:
         for _ in range(passes):
             for index, x in loader:

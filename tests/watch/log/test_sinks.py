@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipebench.cli import cli
+from pipebench.commands.watch import _sinks
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.host.slurm import own_place
 from pipebench.watch.log import writers
@@ -269,6 +270,7 @@ def test_each_task_of_slurm_and_each_attempt_has_a_place_of_its_own(
         monkeypatch.delenv(name, raising=False)
     for name, value in names.items():
         monkeypatch.setenv(name, value)
-    assert destinations(["csv:runs/a.csv"]) == [Destination("csv", place)]
-    assert destinations(["tensorboard:logs", "wandb"])[1:] == [Destination("wandb", "")]
-    assert own_place("logs", {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}) == "logs.task1"
+    assert _sinks(("csv:runs/a.csv", "wandb"), False, False) == [Destination("csv", place), Destination("wandb", "")]
+    assert destinations(["csv:runs/a.csv"]) == [Destination("csv", "runs/a.csv")]  # the process that writes asks again
+    task = {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}
+    assert (own_place("logs", task), own_place(".", task)) == ("logs.task1", ".")

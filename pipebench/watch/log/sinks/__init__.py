@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from pipebench.errors import UsageError, did_you_mean
-from pipebench.host.slurm import own_place
 from pipebench.units import printable
 
 
@@ -69,10 +68,7 @@ def kinds() -> dict[str, str]:
 
 
 def destinations(asked: Sequence[str]) -> list[Destination]:
-    """What was asked for by `--log`. Each task of a Slurm job step has places of its own, and so has each attempt.
-
-    Raises UsageError for what there is not.
-    """
+    """What was asked for by `--log`. Raises UsageError for what there is not."""
     known, found = kinds(), []
     for text in asked:
         kind, _, place = text.partition(":")
@@ -83,8 +79,7 @@ def destinations(asked: Sequence[str]) -> list[Destination]:
             )
         if bool(place) != (":" in known[kind]):
             raise UsageError(f"--log {printable(text)} is not complete, or too long", f"write --log {known[kind]}")
-        place = os.path.expanduser(place)  # a shell leaves `csv:~/series.csv` as it is
-        found.append(Destination(kind, own_place(place, os.environ)))
+        found.append(Destination(kind, os.path.expanduser(place)))  # a shell leaves `csv:~/series.csv` as it is
     return found
 
 
