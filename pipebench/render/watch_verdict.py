@@ -204,7 +204,7 @@ def next_move(move: NextMove | None) -> str | None:
     if move.action in _OF_RUN:
         return f"Next: {_OF_RUN[move.action](move)}."
     if move.action in _OF_WORKERS:
-        return f"Next: {_OF_WORKERS[move.action](move)}{DIVIDE if move.undivided else ''}"
+        return f"Next: {_OF_WORKERS[move.action](move)}{DIVIDE if move.undivided and move.to_workers != 1 else ''}"
     if move.action == "make-hand-off-cheaper":
         return _cheaper_hand_off(move)
     return (

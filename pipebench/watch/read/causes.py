@@ -281,7 +281,10 @@ def _resting(
 ) -> Iterable[Cause]:
     """Causes of waits that come though workers rest: one worker has most of the work, or batches cost unevenly."""
     first = max(workers, key=lambda worker: worker.busy_share)
-    if first.busy_share >= _BUSY and mean < _EVEN * first.busy_share:
+    made_s, batches = sum(worker.busy_s for worker in workers), sum(worker.batches for worker in workers)
+    # Of few batches a pass, some workers get one more than others: that is no uneven work.
+    more = first.busy_s - made_s / len(workers) > one.passes * made_s / max(1, batches)
+    if first.busy_share >= _BUSY and mean < _EVEN * first.busy_share and more:
         others_busy = (mean * len(workers) - first.busy_share) / (len(workers) - 1)
         spread_s = (first.busy_share - mean) * sum(row.s for row in seen.account.rows if row.loader == one.loader)
         saved = None if whole.recoverable_s is None else min(whole.recoverable_s, spread_s)

@@ -39,8 +39,8 @@ def other_alone_s(run: Run, forward_s: float, optimiser_s: float) -> float | Non
 def _median(values: Sequence[int], weights: Sequence[int]) -> int:
     """The lower one, of values that each stand for so many."""
     ordered = sorted(zip(values, weights, strict=True))
-    reached = accumulate(each for _, each in ordered)
-    return next(value for (value, _), place in zip(ordered, reached, strict=True) if 2 * place >= sum(weights))
+    reached, half = accumulate(each for _, each in ordered), sum(weights) / 2
+    return next(value for (value, _), place in zip(ordered, reached, strict=True) if place >= half)
 
 
 def _between_steps_ns(run: Run) -> int:

@@ -14,6 +14,7 @@ from pipebench.watch.read.gather import Process, Run
 from pipebench.watch.read.loop_clock import LoopClock
 from pipebench.watch.read.over_time import growth_bytes_per_s, storage_bytes_per_s
 from pipebench.watch.read.script_cpu import stretches
+from pipebench.watch.read.together import sharing
 from pipebench.watch.record.lines import FetchSums, LoopSums
 
 _NS = 1e-9
@@ -27,7 +28,8 @@ def workers(
 
     `in_loop` are the loaders of the training loop.
     """
-    clocks = {loader: LoopClock(run, loader, in_loop) for loader in loaders}
+    shared = sharing(run, in_loop)
+    clocks = {one: LoopClock(run, one, next((each for each in shared if one in each), ())) for one in loaders}
     found: dict[tuple[int, int], list[Process]] = {}
     for process in run.processes:
         loader, number = process.loader, process.worker
@@ -85,9 +87,10 @@ def _over_time(clock: LoopClock, held: Sequence[Held]) -> dict[str, Any]:
 
 def _worker_cores(clock: LoopClock, lives: Sequence[tuple[Sequence[FetchSums], int]]) -> float | None:
     """The cores that a worker keeps busy with all its threads, from the first line of each process to its end."""
-    spans = [(lines[0], lines[-1], end) for lines, end in lives if len(lines) > 1 and lines[0].process_cpu_ns]
-    wall = sum(clock.ns(first.end, end) for first, _, end in spans)
-    return sum(last.process_cpu_ns - first.process_cpu_ns for first, last, _ in spans) / wall if wall else None
+    spans = [(lines, end) for lines, end in lives if len(lines) > 1 and lines[0].process_cpu_ns]
+    # Batches are also made ahead while the clock stands still.
+    wall = sum(max(clock.ns(lines[0].end, end), sum(one.busy_ns for one in lines[1:])) for lines, end in spans)
+    return sum(lines[-1].process_cpu_ns - lines[0].process_cpu_ns for lines, _ in spans) / wall if wall else None
 
 
 def script_cores(turns: Sequence[LoopSums]) -> float | None:

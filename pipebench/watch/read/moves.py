@@ -286,7 +286,8 @@ def in_its_words(move: NextMove | None, result: WatchResult) -> NextMove | None:
     """The same move, with the library that made the loader from settings of its own."""
     if move is None:
         return None
-    main = result.loaders_in_loop[0] if move.loader is None and result.loaders_in_loop else move.loader
+    first = result.loaders_in_loop[0] if result.loaders_in_loop else None
+    main = move.loader or result.verdict.loader or first
     own = next((one for one in result.loaders if one.loader == main), None)
     return move if own is None else replace(move, made_by=own.made_by, again=own.again, undivided=own.undivided)
 

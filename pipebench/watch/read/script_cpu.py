@@ -41,7 +41,7 @@ def stretches(turns: Iterable[LoopSums]) -> Sequence[Stretch]:
             else:
                 (alone if wall else last).append(found)
     # What follows the last line of a pass is not known: it may have a loop inside, too.
-    return [*alone, *last] if not mixed else alone or mixed
+    return alone or mixed or last
 
 
 def _with_neighbours(lines: Sequence[LoopSums]) -> Iterable[tuple[LoopSums, LoopSums, LoopSums | None]]:

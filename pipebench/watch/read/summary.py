@@ -147,7 +147,7 @@ def summarise(
     if where is not None:
         where = dataclasses.replace(where, causes=causes(run, result, where))
         next_move = move_of_run(next_move, where.causes, usable_cores) if verdict.limit in _JUDGED else None
-    next_move = in_its_words(next_move, result)
+    next_move = in_its_words(next_move, dataclasses.replace(result, verdict=verdict))
     return dataclasses.replace(result, verdict=verdict, next_move=next_move, account=where)
 
 

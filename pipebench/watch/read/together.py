@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Mapping
 
 from pipebench.watch.read.gather import Process, Run
@@ -28,17 +29,25 @@ def trained_places(run: Run) -> set[Place]:
 def around(run: Run) -> set[tuple[Place, Place]]:
     """Each pass that does not train and goes on after the begin of one that does, and this one: a loop around it.
 
-    Both are in the main thread: what another thread iterates meanwhile is around nothing.
+    Both are in the main thread: what another thread iterates meanwhile is around nothing. Neither is an iterator that
+    is held meanwhile, as one that is asked once before training and used up after it: a loop around others has a pass
+    that trains in at least half of its iterations.
     """
     trained, found = trained_places(run), set()
     for process in run.of_script():
         begun = {(one.loader, one.number): one.begin for one in process.of(PassBegun)}
-        last = {(one.loader, one.number_of_pass): one.begin for one in process.of(LoopSums) if not one.beside}
+        lines = [one for one in process.of(LoopSums) if not one.beside]
+        last = {(one.loader, one.number_of_pass): one.begin for one in lines}
+        turns = Counter[Place]()
+        for one in lines:
+            turns[one.loader, one.number_of_pass] += one.turns
         inner = sorted((begun[place], place) for place in trained & set(begun) & set(last))
         apart = {frozenset(pair) for pair in in_step(process)}  # an iterator that is asked within the other's loop
         for outer in set(last) & set(begun) - trained:
             first, end = bisect_left(inner, (begun[outer] + 1,)), bisect_left(inner, (last[outer],))
             places = {place for _, place in inner[first:end] if place[0] != outer[0]}
+            if 2 * len(places) < turns[outer]:
+                continue
             found |= {(outer, one) for one in places if frozenset((outer[0], one[0])) not in apart}
     return found
 

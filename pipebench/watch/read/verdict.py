@@ -66,9 +66,11 @@ def _judged(
     if share >= _SMALL:
         main = _largest(result, _waited)
         own_s = own_iteration_s(result, main) if result.device_idle is None else None
-    if own_s:
-        wait_s = main.wait_s_per_iteration or 0.0
-        share = wait_s / own_s
+    own_share = (main.wait_s_per_iteration or 0.0) / own_s if own_s else 0.0
+    if own_share >= share:  # else the loops together wait more than the one that waits longest
+        wait_s, share = main.wait_s_per_iteration or 0.0, own_share
+    else:
+        own_s = None
     stage = largest_stage(result, main)
     workers = comparable_workers(result, main)
     part = _own_part(result, main, workers) if limit == "data" else None

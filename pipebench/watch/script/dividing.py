@@ -6,6 +6,7 @@ samples: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.Iterabl
 
 from __future__ import annotations
 
+import dis
 import functools
 import itertools
 import sys
@@ -18,7 +19,10 @@ from pipebench.watch.record.own_code import owner
 _DEEPEST, _MOST, _FEW = 6, 2_000, 16
 _ASKS = ("worker", "getpid", "current_process", "_identity")
 # A stream of samples that are drawn has nothing to divide: torch gives each worker another seed.
-_DRAWS = ("rand", "randn", "randint", "choice", "choices", "integers", "uniform", "normal", "sample")
+_DRAWS = (
+    "rand", "randn", "randint", "randrange", "choice", "choices", "integers", "uniform", "normal", "standard_normal",
+    "sample", "multinomial", "rand_like", "randn_like",
+)  # fmt: skip
 _BY_INIT = ("worker_info", "dataset")
 # Of other libraries nobody knows here: their streams may divide themselves.
 _NO_STREAMS = (
@@ -37,6 +41,8 @@ def undivided(dataset: Any, worker_init_fn: Any) -> bool:
     data: Any = sys.modules.get("torch.utils.data")
     if data is None or not issubclass(type(dataset), data.IterableDataset) or _init_may_divide(worker_init_fn):
         return False
+    if hasattr(type(dataset), "apply_sharding") or issubclass(type(dataset), getattr(data, "IterDataPipe", ())):
+        return False  # torch divides pipes by `sharding_filter`
     try:
         return not any(_may_divide(one) for one in _Reached(data.Dataset).by(dataset))
     except Exception:  # a dictionary that another thread changes, say: then nothing is said
@@ -85,11 +91,13 @@ class _Reached:
         if "__wrapped__" in vars(one):
             yield from self.by(vars(one)["__wrapped__"], depth)
         if owner(one.__code__.co_filename):
+            yield from (one,) if _is_stranger(one.__module__ or "", one.__code__.co_filename) else ()
             return
         yield from self._all((cell.cell_contents for cell in one.__closure__ or () if _is_full(cell)), depth)
         for code in _with_inner(one.__code__):
             yield code
-            yield from self._all((one.__globals__[name] for name in code.co_names if name in one.__globals__), depth)
+            known = [one.__globals__[name] for name in code.co_names if name in one.__globals__]
+            yield from self._all((*known, *_of_own_modules(known, code), *_imported(code)), depth)
 
     def _object(self, one: Any, depth: int) -> Iterator[Any]:
         if type(one) in (list, tuple, dict, set):
@@ -134,6 +142,21 @@ def _is_full(cell: types.CellType) -> bool:
         return cell.cell_contents is not None
     except ValueError:
         return False
+
+
+def _of_own_modules(known: Iterable[Any], code: types.CodeType) -> Iterator[Any]:
+    """What the code may take from modules of the user's own, by its names."""
+    for one in known:
+        if isinstance(one, types.ModuleType) and not owner(vars(one).get("__file__") or ""):
+            yield from (vars(one)[name] for name in code.co_names if name in vars(one))
+
+
+def _imported(code: types.CodeType) -> Iterator[Any]:
+    """What a function imports itself, by what it calls it: modules, and what they hold."""
+    names = [str(one.argval) for one in dis.get_instructions(code) if one.opname == "IMPORT_NAME"]
+    modules = [sys.modules[name] for name in names if name in sys.modules]
+    yield from modules
+    yield from _of_own_modules(modules, code)
 
 
 def _with_inner(code: types.CodeType) -> Iterator[types.CodeType]:

@@ -236,7 +236,8 @@ def _timed_as_held(owner: Any, name: str, plain: Any, row: str) -> Any:
     """The wrapper of a function, as its owner holds it: a static method and one of a class stay what they are."""
     held = next((vars(kind)[name] for kind in getattr(owner, "__mro__", ()) if name in vars(kind)), None)
     if isinstance(held, staticmethod | classmethod):
-        return type(held)(_row_of(held.__func__, row))
+        inner = _row_of(held.__func__, row)
+        return plain if inner is held.__func__ else type(held)(inner)
     wrapped = _row_of(plain, row)
     for own in _OF_A_CACHE:
         if hasattr(plain, own):

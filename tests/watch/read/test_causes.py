@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from made_up_loop import loader, worker
 from planted_runs import MS, TRAINS, TURNS, Planted, said
 
 from pipebench.host.machine import Load
@@ -14,7 +15,7 @@ from pipebench.results.hand_off import HandOff
 from pipebench.units import seconds
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.read.account import account
-from pipebench.watch.read.causes import Seen, hand_off
+from pipebench.watch.read.causes import Seen, _resting, hand_off
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.record.lines import Arrival, HandedOver, LoopSums, Moment, Pickled, ProcessStarted
 
@@ -403,3 +404,18 @@ def test_on_one_core_workers_save_what_blocks(shares: dict[int, float], saved: f
     assert found is not None
     row = next(one for one in found.rows if one.code == "make-batch")
     assert row.s == pytest.approx(3.0) and row.recoverable_s == pytest.approx(saved)
+
+
+@pytest.mark.parametrize(("passes", "batches", "uneven"), [(4, (8, 4, 4, 4), False), (4, (20, 4, 4, 4), True)])
+def test_one_batch_more_a_pass_is_no_uneven_work(
+    passes: int, batches: tuple[int, ...], uneven: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of nine batches, one of eight workers makes two: it is busy twice as long, and nobody can change that."""
+    most = max(batches)
+    made = [worker(place, busy_s=float(one), busy_share=one / most, batches=one) for place, one in enumerate(batches)]
+    monkeypatch.setattr("pipebench.watch.read.causes._uneven_batches", lambda *_: [])
+    seen: Any = SimpleNamespace(account=Account(40.0, (AccountRow("wait-for-worker", 20.0, 1),)))
+    whole = Cause("", 10.0, 10.0, 1, {"workers": 4, "busy": 0.5})
+    mean = sum(batches) / most / len(batches)
+    found = [*_resting(seen, loader(passes=passes, workers=4), made, whole, mean)]
+    assert ("uneven-workers" in [one.code for one in found]) is uneven

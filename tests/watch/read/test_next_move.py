@@ -50,10 +50,11 @@ def test_more_workers_of_a_stream_that_asks_for_none_come_with_how_to_divide_it(
     """Eight workers would each give all samples: eight times the work, and the same samples."""
     alike = loader(script_cores=0.5, undivided=True)
     run = result(alike, workers=SLEEPING)
-    move = in_its_words(_diagnosed(run)[1], replace(run, loaders=(alike,)))
-    assert (
-        move is not None and move.undivided and "(get_worker_info), so each would give all" in (next_move(move) or "")
-    )
+    found, first = _diagnosed(run)
+    move = in_its_words(first, replace(run, loaders=(alike,), verdict=found))
+    assert move is not None and move.undivided
+    assert "(get_worker_info), so each would give all" in (next_move(move) or "")
+    assert next_move(replace(move, to_workers=1)) == next_move(replace(move, to_workers=1, undivided=False))
 
 
 def test_workers_that_wait_for_a_core_leave_no_room_for_more_though_nobody_knows_who_has_it() -> None:

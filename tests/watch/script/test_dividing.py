@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import multiprocessing
 import os
 import random
+import sys
+import types
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -93,6 +97,11 @@ def _load(name: Any) -> Any:
     return name
 
 
+class Loading(Files):
+    def __iter__(self) -> Iterator[Any]:
+        return iter(_load(self.files))
+
+
 class Lazy:
     """As a proxy that opens a connection as soon as it is asked for anything."""
 
@@ -169,3 +178,42 @@ def test_a_function_that_is_timed_counts_as_it_is_without(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Divided, "__iter__", timed)
     assert undivided(Divided(), None) is False
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "import own_parts\n\nclass Stream(IterableDataset):\n    def __iter__(self):\n"
+        "        return iter(own_parts.mine([1, 2]))\n",
+        "class Stream(IterableDataset):\n    def __iter__(self):\n        from own_parts import mine\n"
+        "        return iter(mine([1, 2]))\n",
+        "class Stream(IterableDataset):\n    def __iter__(self):\n        import own_parts as parts\n"
+        "        return iter(parts.mine([1, 2]))\n",
+    ],
+)
+def test_modules_of_the_users_own_are_followed(body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {
+        "own_parts": "from torch.utils.data import get_worker_info\n\n"
+        "def mine(found):\n    return found[get_worker_info().id :: 2]\n",
+        "own_stream": f"from torch.utils.data import IterableDataset\n{body}",
+    }
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, text in texts.items():
+        (tmp_path / f"{name}.py").write_text(text)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    modules = [importlib.import_module(name) for name in texts]
+    assert undivided(modules[-1].Stream(), None) is False
+
+
+def test_a_function_of_a_library_that_nobody_knows_may_divide(monkeypatch: pytest.MonkeyPatch) -> None:
+    def split(found: Any) -> Any:
+        return found
+
+    library = split.__code__.replace(co_filename="/usr/lib/python3/site-packages/somewhere/parts.py")
+    monkeypatch.setitem(globals(), "_load", types.FunctionType(library, {"__name__": "somewhere.parts"}, "split"))
+    assert undivided(Loading(), None) is False
+
+
+def test_pipes_are_divided_by_torch() -> None:
+    pipes: Any = pytest.importorskip("torch.utils.data.datapipes.iter")
+    assert undivided(pipes.IterableWrapper([1, 2]).sharding_filter(), None) is False
