@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pipebench.predict.more_workers import NEARLY, ladder, most_workers
+from pipebench.predict.more_workers import CLEARLY, NEARLY, ladder, most_workers
 from pipebench.remedies.persistent_workers import KEEPS
 from pipebench.remedies.seen import FREE, PREFETCH_FACTOR, TRY_FROM, WORTH, Seen, without
 from pipebench.results.advice import Change, Finding, Value
@@ -26,7 +26,6 @@ DIVIDE = (
     "samples[info.id :: info.num_workers] with info = torch.utils.data.get_worker_info().",
     "As it is, each worker would give all samples.",
 )
-_CLEARLY = 1.2  # times the speed-up of the lowest rung: then that one is passed over
 _KEPT = 0.8  # of what the simulation said: a rung that brings less disappoints
 _SHORT_PASS_S, _LONG_PASS_S = 5.0, 60.0  # the start of workers takes some tenths of a second, or some seconds
 
@@ -109,7 +108,7 @@ def _first(seen: Seen, lowest: int) -> int:
     if not seen.blocked or lowest not in known:
         return lowest
     best = min(rung for rung, speedup in known.items() if speedup >= NEARLY * max(known.values()))
-    return best if known[best] >= _CLEARLY * known[lowest] else lowest
+    return best if known[best] >= CLEARLY * known[lowest] else lowest
 
 
 def _goes_up(seen: Seen, last: Finding) -> bool:

@@ -1,15 +1,21 @@
-"""More batches made ahead. It helps if the cost of batches varies: a store of batches bridges the long ones."""
+"""More batches made ahead. It helps if the cost of batches varies: a store of batches bridges the long ones.
+
+Where workers rest and the loop waits, the first rung is the lowest that the simulation holds for nearly the best: a
+store that does not reach over a long batch gains nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipebench.predict.more_workers import CLEARLY, NEARLY
 from pipebench.remedies.seen import Seen
 from pipebench.results.advice import Change, Finding
 
 PLACE = 3
 TIMES = 4
 _UNEVEN = ("waiting", "uneven-workers")  # the loop waits though workers rest: a larger store bridges such waits
+_LADDER = 4  # of 8, 32, 128 and 512 batches: how far the simulation is asked
 _RUNGS = 2  # where batches come in bursts, and the first rung gained
 
 
@@ -19,8 +25,21 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if (tried and not goes_on) or not seen.workers or not seen.waits:
         return None
     now = seen.prefetch_factor
-    found = now * TIMES ** (len(tried) + 1)
+    latest = [int(one.change.settings["prefetch_factor"] or 0) for one in tried]
+    found = latest[-1] * TIMES if latest else _first(seen) if asked else now * TIMES
     if not seen.has_room(seen.workers, found):
         return None
     cost = f"memory for {seen.workers * (found - now)} batches"
     return Change("prefetch_factor", {"prefetch_factor": found}, cost, predicted=seen.promise, asked_for=asked)
+
+
+def _first(seen: Seen) -> int:
+    """The rung to begin with: the lowest that is nearly the best, if that is clearly better than the lowest."""
+    lowest = seen.prefetch_factor * TIMES
+    rungs = [one for one in (lowest * TIMES**place for place in range(_LADDER)) if seen.has_room(seen.workers, one)]
+    told = {one: seen.foretold(Change("prefetch_factor", {"prefetch_factor": one})) for one in rungs}
+    known = {one: found.speedup for one, found in told.items() if found is not None}
+    if lowest not in known:
+        return lowest
+    best = min(one for one, speedup in known.items() if speedup >= NEARLY * max(known.values()))
+    return best if known[best] >= CLEARLY * known[lowest] else lowest

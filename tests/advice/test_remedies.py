@@ -260,6 +260,20 @@ def test_a_loop_that_leaves_its_passes_early_makes_fewer_iterations_than_its_loa
     assert seen(0.5, batches=10_000, loader=replace(LOADER, passes=1)).turns == 10_000
 
 
+@pytest.mark.parametrize(
+    ("gains", "first"), [({8: 1.0, 32: 1.05, 128: 1.7, 512: 1.72}, 128), ({8: 1.5, 32: 1.55}, 8), ({}, 8)]
+)
+def test_a_store_that_does_not_reach_over_a_long_batch_is_passed_over(gains, first):
+    """One reader takes 1.15 s for a segment of 56 batches: eight batches ahead gain nothing."""
+    told = {one: Speedup(gain, 0.8 * gain, 1.2 * gain, 0.95) for one, gain in gains.items()}
+    figures = _with_cause(seen(0.5), replace(BLOCKED, code="waiting"))
+    figures = replace(figures, foretold=lambda change: told.get(change.settings["prefetch_factor"]))
+    change = prefetch_factor.propose(figures, [])
+    assert _settings(change) == {"prefetch_factor": first} and change.asked_for
+    gained = Finding(change, "gain", Speedup(1.5, 1.4, 1.6, 0.95))
+    assert _settings(prefetch_factor.propose(figures, [gained])) == {"prefetch_factor": 4 * first}
+
+
 def test_too_many_workers_that_wait_are_halved():
     figures = _with_cause(seen(0.7, num_workers=12), BLOCKED, {})
     assert _settings(num_workers.propose(figures, [])) == {"num_workers": 6}
