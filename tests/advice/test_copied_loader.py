@@ -152,3 +152,14 @@ def test_each_copy_has_random_numbers_of_its_own():
     loader = DataLoader(range(8), batch_size=4)
     seeds = {_copy(loader).generator.initial_seed() for _ in range(5)}
     assert len(seeds) == 5 and torch.initial_seed() not in seeds
+
+
+def test_one_thread_is_left_also_where_the_scripts_own_init_sets_more(monkeypatch):
+    """Its trial had as many threads as the present loader, and gained nothing."""
+    told = []
+    monkeypatch.setattr("pipebench.watch.record.thread_pools.limit_to_one", lambda: told.append("one"))
+    monkeypatch.setattr("os.environ", {})
+    arms.OneThread(lambda worker: told.append(f"own {worker}"))(3)
+    assert told == ["one", "own 3", "one"]
+    arms.OneThread(None)(3)
+    assert told[3:] == ["one"]

@@ -143,7 +143,7 @@ class Arm:
 
 
 class OneThread:
-    """A `worker_init_fn` that sets the thread pools of a worker to one thread, then runs the script's own."""
+    """A `worker_init_fn` that sets the thread pools of a worker to one thread, also after the script's own has run."""
 
     def __init__(self, init: Any) -> None:
         self.init = init
@@ -154,6 +154,7 @@ class OneThread:
         thread_pools.limit_to_one()
         if self.init is not None:
             self.init(worker)
+            thread_pools.limit_to_one()  # it may be what sets more
 
 
 def changed(loader: Any, settings: dict[str, Any], one_thread: bool, edits: tuple[Edit, ...] = ()) -> Any:
