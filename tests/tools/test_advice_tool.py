@@ -81,7 +81,17 @@ def test_the_report_shows_the_last_line_of_each_script_and_counts_all(report):
 
 
 @pytest.mark.parametrize(
-    "name", ["advice", "advice_independent", "advice_second", "advice_third", "advice_fourth", "advice_fifth"]
+    "name",
+    [
+        "advice",
+        "advice_independent",
+        "advice_second",
+        "advice_third",
+        "advice_fourth",
+        "advice_fifth",
+        "advice_sixth",
+        "advice_seventh",
+    ],
 )
 def test_the_published_tables_are_the_report_of_the_published_lines(report, name):
     lines = (DOCS / "results" / f"{name}.jsonl").read_text().splitlines()
