@@ -67,7 +67,7 @@ def _judged(
         main = _largest(result, _waited)
         own_s = own_iteration_s(result, main) if result.device_idle is None else None
     own_share = (main.wait_s_per_iteration or 0.0) / own_s if own_s else 0.0
-    if own_share >= share:  # else the loops together wait more than the one that waits longest
+    if own_s and own_share >= share:  # else the loops together wait more than the one that waits longest
         wait_s, share = main.wait_s_per_iteration or 0.0, own_share
     else:
         own_s = None

@@ -11,6 +11,7 @@ from made_up_loop import host, loader, result, worker
 
 from pipebench.render.watch_verdict import next_move, verdict
 from pipebench.results.account import Cause
+from pipebench.results.batches import DeviceIdle
 from pipebench.results.costs import LoopCosts
 from pipebench.results.hand_off import HandOff
 from pipebench.results.next_move import NextMove
@@ -386,3 +387,10 @@ def test_workers_are_not_advised_where_their_simulation_gains_nothing() -> None:
     assert said.endswith("not tried).")
     sure = replace(move, predicted=replace(move.predicted, high=1.04))
     assert "Workers would hardly help (" in (next_move(sure) or "")
+
+
+def test_a_device_that_never_idles_is_said_to_wait_for_nothing_though_the_host_does() -> None:
+    """The host's wait of 12 ms is hidden behind the device."""
+    idle = DeviceIdle(0.0, 0.0, 100)
+    found = diagnose(result(loader(), device_idle=idle))[0]
+    assert (found.limit, found.waits, found.wait_share, found.wait_s) == ("training", "device", 0.0, 0.0)
