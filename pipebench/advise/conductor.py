@@ -244,12 +244,11 @@ class Conductor:
             yield change
 
     def _together(self) -> Change | None:
-        """The best of all in one. None: fewer than two gained, or shared memory does not hold what they make ahead."""
+        """The best of all in one. None: fewer than two gained, or there is no room for what they make ahead."""
         found = judging.together(judging.apart(judging.advisable(self.findings)))
-        if found is None or self.seen is None:
+        if found is None or self.seen is None or self.seen.has_room(*self.seen.ahead_with(found)):
             return found
-        workers, ahead = (found.settings.get(name) or now for name, now in self.seen.ahead.items())
-        return found if self.seen.has_room(int(workers), int(ahead)) else None
+        return None
 
     def _trial_s(self) -> float:
         """The seconds that a trial has taken so far, on average."""

@@ -95,9 +95,7 @@ def has_room(seen: Seen, change: Change, budget_s: float) -> bool:
     """Whether a pass has room for some pairs of windows. An unknown length counts as long."""
     if seen.turns is None:
         return True
-    workers = int(change.settings.get("num_workers", seen.workers) or 0)
-    prefetch = int(change.settings.get("prefetch_factor", seen.number("prefetch_factor")) or 0)
-    pair = _present_batches(seen, budget_s) + _stretch_batches(seen, workers, prefetch, window_s(seen, budget_s))
+    pair = _present_batches(seen, budget_s) + _stretch_batches(seen, *seen.ahead_with(change), window_s(seen, budget_s))
     return seen.turns >= (1 if _long_and_even(seen, budget_s) else _LEAST_PAIRS) * pair
 
 

@@ -15,7 +15,6 @@ from pipebench.stats import Speedup
 _MOST_PER_CORE = 8  # workers that wait need no core, but each of them needs memory
 _MOST = 64
 NEARLY = 0.95  # of the best rate: then fewer workers are better
-CLEARLY = 1.2  # times the speed-up of the lowest rung: then that one is passed over
 
 
 def most_workers(cores: float) -> float:

@@ -128,21 +128,19 @@ def _inside(found: Any, seen: dict[int, Any], change: Callable[[Any], Any]) -> A
 def _packed(found: Any) -> Packed | None:
     numpy: Any = sys.modules["numpy"]
     if type(found) is numpy.ndarray:
-        return _tensor(found, "array")
+        return _tensor(found, "array") if found.nbytes >= LEAST_ARRAY else None
     if type(found) is not list or not found:
         return None
     if (numbers := _numbers(found)) is not None:
         return _tensor(numbers, "numbers")
-    if len(found) > 1 and type(found[0]) is numpy.ndarray and _alike(found):
-        return _tensor(numpy.stack(found), "list")
-    return None
+    if len(found) < 2 or type(found[0]) is not numpy.ndarray or len(found) * found[0].nbytes < LEAST_ARRAY:
+        return None
+    return _tensor(numpy.stack(found), "list") if _alike(found) else None
 
 
 def _tensor(array: Any, what: str) -> Packed | None:
-    """None: it is small, or torch has no such tensors, as of texts or objects."""
+    """None: torch has no such tensors, as of texts or objects."""
     torch: Any = sys.modules["torch"]
-    if array.nbytes < (LEAST_LIST if what == "numbers" else LEAST_ARRAY):
-        return None
     if not (array.flags.c_contiguous or array.flags.f_contiguous):
         array = array.copy()  # in C order, as pickle does
     if not array.flags.writeable:

@@ -231,10 +231,8 @@ edit = _Cache
 def _served(
     plain: Callable[..., Any], of_object: bool, state: _State, plain_ones: list[types.FunctionType]
 ) -> Callable[..., Any]:
-    own: Any = plain
-    while hasattr(own, "__wrapped__"):
-        own = own.__wrapped__
-    if isinstance(own, types.FunctionType):
+    own = _unwrapped(plain)
+    if own is not None:
         plain_ones.append(own)
 
     @unseen
@@ -278,15 +276,16 @@ def _beside(fetcher: Any, function: types.FunctionType) -> Iterator[types.CodeTy
         for kind in type(dataset).__mro__:
             found += [one for name, one in vars(kind).items() if name not in _BESIDE]
         dataset = getattr(dataset, "dataset", None)
-    codes = [code for one in found if (code := _code_of(one)) is not None]
+    codes = [own.__code__ for one in found if (own := _unwrapped(one)) is not None]
     named = {name for code in codes for name in code.co_names}
-    others = (_code_of(one) for name, one in function.__globals__.items() if name in named)
+    others = (_unwrapped(one) for name, one in function.__globals__.items() if name in named)
     yield from codes
-    yield from (one for one in others if one is not None)
+    yield from (one.__code__ for one in others if one is not None)
 
 
-def _code_of(one: Any) -> types.CodeType | None:
+def _unwrapped(one: Any) -> types.FunctionType | None:
+    """The function behind methods and wrappers; None for what is none."""
     one = getattr(one, "__func__", one)
     while hasattr(one, "__wrapped__"):
         one = one.__wrapped__
-    return one.__code__ if isinstance(one, types.FunctionType) else None
+    return one if isinstance(one, types.FunctionType) else None

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pipebench.predict.more_workers import CLEARLY, NEARLY, ladder, most_workers
+from pipebench.predict.more_workers import ladder, most_workers
 from pipebench.remedies.persistent_workers import KEEPS
 from pipebench.remedies.seen import FREE, PREFETCH_FACTOR, TRY_FROM, WORTH, Seen, without
 from pipebench.results.advice import Change, Finding, Value
@@ -98,17 +98,9 @@ def _disappoints(seen: Seen, found: Finding) -> bool:
 
 
 def _first(seen: Seen, lowest: int) -> int:
-    """The rung to begin with. Where cores are no limit, it is the lowest that the simulation holds for nearly the best.
-
-    So a short budget suffices.
-    """
-    changes = {rung: Change("num_workers", {"num_workers": rung}) for rung in ladder(lowest, _most(seen))}
-    told = {rung: seen.foretold(change) for rung, change in changes.items()}
-    known = {rung: one.speedup for rung, one in told.items() if one is not None}
-    if not seen.blocked or lowest not in known:
-        return lowest
-    best = min(rung for rung, speedup in known.items() if speedup >= NEARLY * max(known.values()))
-    return best if known[best] >= CLEARLY * known[lowest] else lowest
+    """The rung to begin with: where cores are no limit, not always the lowest. So a short budget suffices."""
+    rungs = ladder(lowest, _most(seen))
+    return seen.first_rung("num_workers", rungs) if seen.blocked and rungs else lowest
 
 
 def _goes_up(seen: Seen, last: Finding) -> bool:

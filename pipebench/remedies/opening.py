@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 
 from pipebench.remedies.seen import Seen
-from pipebench.remedies.source import Source, called, sources
+from pipebench.remedies.source import Source, sources
 from pipebench.results.advice import Rewrite
 
 _FOLDER = "ImageFolder"
@@ -63,10 +63,8 @@ def _folders(source: Source) -> list[ast.Call]:
     """Every ImageFolder that opens images as torchvision does."""
     return [
         one
-        for one in source.nodes(ast.Call)
-        if isinstance(one, ast.Call)
-        and called(one) == _FOLDER
-        and source.is_of(one.func, "torchvision")
+        for one in source.calls_of(_FOLDER)
+        if source.is_of(one.func, "torchvision")
         and 0 < len(one.args) <= _BEFORE_LOADER
         and not any(given.arg in ("loader", None) for given in one.keywords)
         and not any(isinstance(given, ast.Starred) for given in one.args)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipebench.predict.more_workers import CLEARLY, NEARLY
 from pipebench.remedies.seen import Seen
 from pipebench.results.advice import Change, Finding
 
@@ -34,12 +33,6 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
 
 
 def _first(seen: Seen) -> int:
-    """The rung to begin with: the lowest that is nearly the best, if that is clearly better than the lowest."""
     lowest = seen.prefetch_factor * TIMES
-    rungs = [one for one in (lowest * TIMES**place for place in range(_LADDER)) if seen.has_room(seen.workers, one)]
-    told = {one: seen.foretold(Change("prefetch_factor", {"prefetch_factor": one})) for one in rungs}
-    known = {one: found.speedup for one, found in told.items() if found is not None}
-    if lowest not in known:
-        return lowest
-    best = min(one for one, speedup in known.items() if speedup >= NEARLY * max(known.values()))
-    return best if known[best] >= CLEARLY * known[lowest] else lowest
+    rungs = [lowest * TIMES**place for place in range(_LADDER)]
+    return seen.first_rung("prefetch_factor", [lowest, *(one for one in rungs[1:] if seen.has_room(seen.workers, one))])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pipebench.predict.more_workers import NEARLY
 from pipebench.results.account import AccountRow
 from pipebench.results.advice import Change, Value
 from pipebench.results.watched import LoaderResult, WatchResult
@@ -20,6 +21,7 @@ _OF_THE_SCRIPT = ("sampler", "send-indices")
 _BLOCKED = 0.5  # of the time of a sample on a core, at most
 FREE = 0.5  # of free memory: what changes may take of it
 _SPARE_DESCRIPTORS = 64  # for files that the script opens
+_CLEARLY = 1.2  # times the speed-up of the lowest rung: then that one is passed over
 PREFETCH_FACTOR = 2  # of torch, if nothing is said
 WORTH = 1.03  # a speed-up that is worth an edit
 TRY_FROM = 1.08  # a limit that is worth a trial: runs differ so much that an interval shows hardly less
@@ -206,10 +208,22 @@ class Seen:
         needed = workers * (prefetch_factor + 1) * each
         return needed < host.descriptor_limit - (host.script_descriptors or 0) - _SPARE_DESCRIPTORS
 
-    @property
-    def ahead(self) -> dict[str, int]:
-        """The settings that say how many batches are made ahead."""
-        return {"num_workers": self.workers, "prefetch_factor": self.prefetch_factor}
+    def ahead_with(self, change: Change) -> tuple[int, int]:
+        """The workers, and the batches that each makes ahead, after a change."""
+        workers = int(change.settings.get("num_workers", self.workers) or 0)
+        return workers, int(change.settings.get("prefetch_factor") or self.prefetch_factor)
+
+    def first_rung(self, setting: str, rungs: Sequence[int]) -> int:
+        """Of a ladder of values of a setting, the lowest that the simulation holds for nearly the best.
+
+        It is the lowest of all if the simulation does not know that one, or holds it for about as good.
+        """
+        told = {rung: self.foretold(Change(setting, {setting: rung})) for rung in rungs}
+        known = {rung: one.speedup for rung, one in told.items() if one is not None}
+        if rungs[0] not in known:
+            return rungs[0]
+        best = min(rung for rung, speedup in known.items() if speedup >= NEARLY * max(known.values()))
+        return best if known[best] >= _CLEARLY * known[rungs[0]] else rungs[0]
 
     @property
     def prefetch_factor(self) -> int:

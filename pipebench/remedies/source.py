@@ -81,24 +81,23 @@ class Source:
         if getattr(named, "name", "") == "__init__":
             named = around[functions[-1] - 1]
         name = getattr(named, "name", "")
-        calls = [one for one in self.nodes(ast.Call) if isinstance(one, ast.Call) and called(one) == name]
         below = [*below, named]
-        outside = [one for one in calls if not any(known in below for known in _around(self.tree, one))]
+        outside = [one for one in self.calls_of(name) if not any(known in below for known in _around(self.tree, one))]
         return len(outside) > 1 or any(self.repeats(one, below) for one in outside)
 
     def handles_errors(self, call: ast.Call) -> bool:
         """Whether an error of this call is handled, here or where the file calls the function around it."""
-        around = _around(self.tree, call)
-        functions = [place for place, one in enumerate(around) if isinstance(one, _FUNCTIONS)]
-        name = getattr(around[functions[-1]], "name", "") if functions else ""
-        calls = [one for one in self.nodes(ast.Call) if isinstance(one, ast.Call) and name and called(one) == name]
+        functions = [one for one in _around(self.tree, call) if isinstance(one, _FUNCTIONS)]
+        calls = self.calls_of(functions[-1].name) if functions else []
         return any(_is_tried(_around(self.tree, one)) for one in (call, *calls))
+
+    def calls_of(self, name: str) -> list[ast.Call]:
+        """Every call of `name` in this file. Only the last part of what is called counts."""
+        return [one for one in self.nodes(ast.Call) if isinstance(one, ast.Call) and called(one) == name]
 
     def keeps(self, call: ast.Call) -> bool:
         """Whether the value of this call is kept in a container or an object."""
-        statement = next(one for one in reversed(_around(self.tree, call)) if isinstance(one, ast.stmt))
-        targets = statement.targets if isinstance(statement, ast.Assign) else []
-        return any(isinstance(one, ast.Subscript | ast.Attribute) for one in targets)
+        return _is_stored(_around(self.tree, call))
 
     def is_of(self, function: ast.expr, package: str) -> bool:
         """Whether the file imports this name, or the module that it is an attribute of, from `package`."""
@@ -196,14 +195,20 @@ def _is_repeated(around: Sequence[ast.AST]) -> bool:
 
 def _is_kept(around: Sequence[ast.AST]) -> bool:
     """Whether the value of the last of these outlives one turn of its loop: it is stored, appended or yielded."""
-    statement = next(one for one in reversed(around) if isinstance(one, ast.stmt))
+    inside = around[around.index(_statement(around)) : -1]
+    given = any(isinstance(one, ast.Yield | ast.YieldFrom) or called(one) in _KEEPERS for one in inside)
+    return given or _is_stored(around)
+
+
+def _is_stored(around: Sequence[ast.AST]) -> bool:
+    """Whether the value of the last of these becomes an entry of a container or an attribute."""
+    statement = _statement(around)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
-    given = [one for one in around[around.index(statement) : -1] if isinstance(one, ast.Call)]
-    return (
-        any(isinstance(one, ast.Subscript | ast.Attribute) for one in targets)
-        or any(isinstance(one, ast.Yield | ast.YieldFrom) for one in around)
-        or any(called(one) in _KEEPERS for one in given)
-    )
+    return any(isinstance(one, ast.Subscript | ast.Attribute) for one in targets)
+
+
+def _statement(around: Sequence[ast.AST]) -> ast.stmt:
+    return next(one for one in reversed(around) if isinstance(one, ast.stmt))
 
 
 def _plain(what: Callable[..., object]) -> str:
@@ -235,13 +240,8 @@ def sources(seen: Seen) -> Iterator[Source]:
 
 
 def calls_of(seen: Seen, name: str) -> list[tuple[Source, ast.Call]]:
-    """Every call of `name` in these files. Only the last part of what is called counts."""
-    return [
-        (source, one)
-        for source in sources(seen)
-        for one in source.nodes(ast.Call)
-        if isinstance(one, ast.Call) and called(one) == name
-    ]
+    """Every call of `name` in these files."""
+    return [(source, one) for source in sources(seen) for one in source.calls_of(name)]
 
 
 def with_collate(
@@ -297,7 +297,7 @@ def call_of(seen: Seen, name: str) -> Place | None:
     return Place(name, found[0][0].file, found[0][1].lineno) if len(found) == 1 else None
 
 
-def called(node: ast.expr) -> str:
+def called(node: ast.AST) -> str:
     """The last name in what is called, as that of the class in `transforms.Normalize(...)`. "" for what is no call."""
     if not isinstance(node, ast.Call):
         return ""

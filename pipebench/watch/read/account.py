@@ -12,9 +12,9 @@ from statistics import median
 
 from pipebench.results.account import Account, AccountRow
 from pipebench.watch.read.collectives import other_alone_s
-from pipebench.watch.read.gather import NO_LOADER, Process, Run, loaders_found
+from pipebench.watch.read.gather import NO_LOADER, Place, Process, Run, loaders_found
 from pipebench.watch.read.in_loop import told_apart
-from pipebench.watch.read.together import Place, around, trained_places, with_training
+from pipebench.watch.read.together import with_training
 from pipebench.watch.record.lines import HandedOver, LoaderFound, LoopSums, PassBegun, PassEnded
 from pipebench.watch.record.record_file import WAIT
 from pipebench.watch.record.spent import ROWS, TimeSpent
@@ -88,10 +88,10 @@ def account(
     if spent is None or not spent.passes:
         return None
     described = loaders_found(run.processes)
-    trained = trained_places(run) & set(spent.passes)
+    trained = run.trained_places & set(spent.passes)
     training = {loader for loader, _ in trained}
     counts = {one: sum(line.turns for line in run.turns(one)) for one in described}
-    enclosing = {outer for outer, _ in around(run)}
+    enclosing = {outer for outer, _ in run.around}
     in_step = with_training(run, training, counts) - training - {loader for loader, _ in enclosing}
     trained |= enclosing | {place for place in spent.passes if place[0] in in_step}
     groups: dict[tuple[int, bool], dict[Place, list[int]]] = {}

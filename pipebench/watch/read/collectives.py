@@ -7,7 +7,6 @@ from itertools import accumulate
 from statistics import fmean
 
 from pipebench.watch.read.gather import Run
-from pipebench.watch.read.together import around, trained_places
 from pipebench.watch.record.program_lines import OwnSteps
 from pipebench.watch.record.sampling import STEP_BITS, weight
 from pipebench.watch.record.spent import ROWS, TimeSpent
@@ -45,7 +44,7 @@ def _median(values: Sequence[int], weights: Sequence[int]) -> int:
 
 def _between_steps_ns(run: Run) -> int:
     """The work outside the loops that train: between loops, and in loops that do not train."""
-    trains = trained_places(run) | {outer for outer, _ in around(run)}
+    trains = run.trained_places | {outer for outer, _ in run.around}
     lines = [line for process in run.of_script() for line in process.of(TimeSpent)]
     passes = [one for line in lines for one in line.passes if (one.loader, one.number_of_pass) not in trains]
     outside = sum(line.outside_ns for line in lines if line.where == "between")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +21,7 @@ from pipebench.watch.record.lines import (
     LibraryThreads,
     Line,
     LoaderFound,
+    LoadersTogether,
     LoopSums,
     Moment,
     NewStage,
@@ -26,7 +29,12 @@ from pipebench.watch.record.lines import (
     ProcessStarted,
     StageName,
 )
+from pipebench.watch.record.spent import ROWS, TimeSpent
 
+Place = tuple[int, int]
+"""A loader's number, and the number of a pass over it."""
+
+_OF_TRAINING = (ROWS.index("backward"), ROWS.index("optimiser"))
 Kind = TypeVar("Kind", bound=Line)
 Summed = TypeVar("Summed", FetchSums, LoopSums)
 
@@ -135,6 +143,44 @@ class Run:
     def of_script(self) -> list[Process]:
         return [one for one in self.processes if one.role == "script"]
 
+    @cached_property
+    def trained_places(self) -> set[Place]:
+        """The passes in which a backward pass or an optimiser's step ran. Of a loop that was left, the time tells."""
+        found: set[Place] = set()
+        for process in self.of_script():
+            found |= {(one.loader, one.number_of_pass) for one in process.of(LoopSums) if one.trained}
+            passes = (one for line in process.of(TimeSpent) for one in line.passes)
+            found |= {
+                (one.loader, one.number_of_pass) for one in passes if any(one.spent_ns[row] for row in _OF_TRAINING)
+            }
+        return found
+
+    @cached_property
+    def around(self) -> set[tuple[Place, Place]]:
+        """Each pass that does not train and goes on after the begin of one that does, and this one: a loop around it.
+
+        Both are in the main thread: what another thread iterates meanwhile is around nothing. Neither is an iterator
+        that is held meanwhile, as one that is asked once before training and used up after it: a loop around others has
+        a pass that trains in at least half of its iterations.
+        """
+        trained, found = self.trained_places, set()
+        for process in self.of_script():
+            begun = {(one.loader, one.number): one.begin for one in process.of(PassBegun)}
+            lines = [one for one in process.of(LoopSums) if not one.beside]
+            last = {(one.loader, one.number_of_pass): one.begin for one in lines}
+            turns = Counter[Place]()
+            for one in lines:
+                turns[one.loader, one.number_of_pass] += one.turns
+            inner = sorted((begun[place], place) for place in trained & set(begun) & set(last))
+            apart = {frozenset(pair) for pair in in_step(process)}  # an iterator that is asked within the other's loop
+            for outer in set(last) & set(begun) - trained:
+                first, end = bisect_left(inner, (begun[outer] + 1,)), bisect_left(inner, (last[outer],))
+                places = {place for _, place in inner[first:end] if place[0] != outer[0]}
+                if 2 * len(places) < turns[outer]:
+                    continue
+                found |= {(outer, one) for one in places if frozenset((outer[0], one[0])) not in apart}
+        return found
+
     def turns(self, loader: int) -> list[LoopSums]:
         return [
             one
@@ -150,6 +196,11 @@ class Run:
             for one in self.shown.holds(process.of(FetchSums))
             if one.loader == loader
         ]
+
+
+def in_step(process: Process) -> set[tuple[int, int]]:
+    """The pairs of loaders that were iterated in step."""
+    return {(one.first, one.second) for one in process.of(LoadersTogether) if one.first != one.second}
 
 
 def loaders_found(processes: Iterable[Process]) -> dict[int, LoaderFound]:

@@ -7,11 +7,9 @@ import itertools
 import math
 from collections.abc import Collection, Sequence
 
-from pipebench.watch.read.gather import Process, Run, loaders_found
+from pipebench.watch.read.gather import Place, Process, Run, loaders_found
 from pipebench.watch.record.lines import FetchSums, PassBegun
 from pipebench.watch.record.spent import END_OF_PASS, TimeSpent
-
-_Place = tuple[int, int]
 
 
 class LoopClock:
@@ -76,7 +74,7 @@ class LoopClock:
 
 def _inside(lines: Sequence[TimeSpent], loader: int) -> list[bool]:
     """Of each line, whether it lies in a pass over the loader."""
-    spans: dict[_Place, tuple[int, int]] = {}
+    spans: dict[Place, tuple[int, int]] = {}
     for number, line in enumerate(lines):
         for one in line.passes:
             if one.loader == loader:

@@ -25,6 +25,7 @@ from pipebench.watch.read.gather import (
     ShownTime,
     added,
     gather,
+    in_step,
     loaders_found,
     percentile,
     shown_time,
@@ -42,7 +43,7 @@ from pipebench.watch.read.notes import (
     unseen,
 )
 from pipebench.watch.read.series import by_worker, over_time
-from pipebench.watch.read.together import in_step, sharing, with_training
+from pipebench.watch.read.together import sharing, with_training
 from pipebench.watch.read.verdict import diagnose, nothing_watched
 from pipebench.watch.read.waiting import wait_parts
 from pipebench.watch.record.lines import (

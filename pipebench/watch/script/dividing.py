@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pipebench.watch.record.own_code import owner
+from pipebench.watch.stages.called import with_inner
 
 _DEEPEST, _MOST, _FEW = 6, 2_000, 16
 _ASKS = ("worker", "getpid", "current_process", "_identity")
@@ -94,7 +95,7 @@ class _Reached:
             yield from (one,) if _is_stranger(one.__module__ or "", one.__code__.co_filename) else ()
             return
         yield from self._all((cell.cell_contents for cell in one.__closure__ or () if _is_full(cell)), depth)
-        for code in _with_inner(one.__code__):
+        for code in with_inner(one.__code__):
             yield code
             known = [one.__globals__[name] for name in code.co_names if name in one.__globals__]
             yield from self._all((*known, *_of_own_modules(known, code), *_imported(code)), depth)
@@ -157,14 +158,6 @@ def _imported(code: types.CodeType) -> Iterator[Any]:
     modules = [sys.modules[name] for name in names if name in sys.modules]
     yield from modules
     yield from _of_own_modules(modules, code)
-
-
-def _with_inner(code: types.CodeType) -> Iterator[types.CodeType]:
-    """A piece of code, and that of the functions which it makes."""
-    yield code
-    for one in code.co_consts:
-        if isinstance(one, types.CodeType):
-            yield from _with_inner(one)
 
 
 def _is_stranger(module: str, file: str | None) -> bool:

@@ -159,10 +159,16 @@ def _in_module(module: types.ModuleType, names: list[str]) -> Iterator[_Called]:
 
 def _names(code: types.CodeType) -> Iterator[str]:
     """The names of globals and attributes in a piece of code, and in the functions that it makes."""
-    yield from code.co_names
+    for one in with_inner(code):
+        yield from one.co_names
+
+
+def with_inner(code: types.CodeType) -> Iterator[types.CodeType]:
+    """A piece of code, and that of the functions which it makes."""
+    yield code
     for one in code.co_consts:
         if isinstance(one, types.CodeType):
-            yield from _names(one)
+            yield from with_inner(one)
 
 
 def plain_function(found: Any) -> types.FunctionType | None:

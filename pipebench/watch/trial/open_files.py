@@ -47,10 +47,12 @@ class SharedFiles:
 
     def over(self) -> None:
         """Called when the present loader has made its batches: what others read from now on does not count."""
-        self._moved = bool(self._before) and moved(self._before, positions())
-        self._before = {}
+        self._before, self._moved = {}, self._have_moved()
 
     def check(self, wanted: int) -> None:
         """Raises CannotTry if the present loader has read such a file, and the changed one has several workers."""
-        if wanted >= 2 and (self._moved or (self._before and moved(self._before, positions()))):
+        if wanted >= 2 and self._have_moved():
             raise CannotTry("shares-files")
+
+    def _have_moved(self) -> bool:
+        return self._moved or (bool(self._before) and moved(self._before, positions()))
