@@ -35,7 +35,8 @@ import torch
 
 sys.path.insert(0, os.fspath(Path(__file__).absolute().parent))
 
-from advice_plants import SETS, Planted, Replaced
+from advice_planted import Planted, Replaced
+from advice_plants import SETS
 from advice_report import report
 
 from pipebench.advise.command import BUDGET_S, AdviseOptions, advise

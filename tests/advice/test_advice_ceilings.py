@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from made_up_script import MADE, Planted
 from made_up_trials import LOADER, seen
-from test_conductor import MADE, Planted
 
 from pipebench.advise.conductor import Conductor
 from pipebench.remedies import cache, callbacks, remedies, sampler_ahead, validation

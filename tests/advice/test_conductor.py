@@ -1,89 +1,20 @@
 """What is tried, for how long, and what is advised: with a made-up script whose answers are planted."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import cycle, repeat
 
 import pytest
-from made_up_trials import LOADER, SETTINGS, host, seen, watched, worker
+from made_up_script import Planted, advice_on, caused
+from made_up_trials import LOADER, host, seen, watched, worker
 
 from pipebench.advise import judging
 from pipebench.advise.conductor import LOOK_S, Conductor, _main
 from pipebench.advise.judging import MOST_PAIRS
-from pipebench.remedies import num_workers, remedies
+from pipebench.remedies import num_workers
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.advice import Change, Finding
-from pipebench.results.watched import StageResult
 from pipebench.stats import Speedup
-from pipebench.watch.record.lines import LoopSums, Moment
-from pipebench.watch.record.trial_lines import LoaderMade, TrialFailed, TrialWindow
-
-MADE = LoaderMade(1, "train.py", 3, 3, 0, 40, "main", 1000, SETTINGS)
-
-
-def _caused(shown, cause):
-    return replace(shown, watched=replace(shown.watched, account=Account(10.0, (), causes=(Cause(cause, 3.0),))))
-
-
-@dataclass
-class Planted:
-    """A script: each settings' speed-up is what `speedup(order)` says. It ends after `ends_s` seconds."""
-
-    speedup: object
-    seen_: object
-    ends_s: float = 1e9
-    made: LoaderMade = field(default_factory=lambda: MADE)
-    pair_s: float = 4.0
-    clock: float = 0.0
-    orders: list = field(default_factory=list)
-    pending: list = field(default_factory=list)
-    due: float = 1e9
-    foretold: dict = field(default_factory=dict)
-
-    def now(self):
-        return self.clock
-
-    def wait(self, seconds):
-        self.clock += seconds
-        return self.clock < self.ends_s
-
-    def lines(self):
-        found, self.pending = self.pending, []
-        if not self.orders:
-            found = [self.made, LoopSums(1, 0, turns=1, trained=1)] if self.clock < 0.2 else []
-            return [*found, LoopSums(1, 0, turns=1, trained=1)]
-        if self.clock >= self.due:
-            self.due += self.pair_s
-            order, pair = self.orders[-1], int(self.clock * 10)
-            gain = self.speedup(order)
-            if gain is None:
-                return [*found, TrialFailed(order.number, "OSError: planted")]
-            found += [
-                TrialWindow(order.number, pair, False, 1.0, 100),
-                TrialWindow(order.number, pair, True, 1.0, round(100 * gain)),
-            ]
-        return found
-
-    def order(self, order):
-        self.orders.append(order)
-        self.due = self.clock + self.pair_s
-        if order.number == 1:
-            self.pending.append(Moment("stop", 0))
-
-    def watched(self):
-        return self.seen_.watched
-
-    def seen(self, watched, made, all_made):
-        return self.seen_
-
-    def foretelling(self, seen):
-        return lambda change: self.foretold.get(str(change.settings))
-
-
-def _advice(run, budget_s=180.0):
-    conductor = Conductor(run, remedies(), budget_s)
-    conductor.conduct()
-    return conductor.advice()
 
 
 def _workers(gains):
@@ -92,7 +23,7 @@ def _workers(gains):
 
 def test_the_ladder_climbs_past_the_cores_while_it_helps_and_stops_where_it_does_not():
     run = Planted(_workers({4: 1.9, 8: 2.6, 16: 2.65}), seen(0.7))
-    advice = _advice(run, 400)
+    advice = advice_on(run, 400)
     tried = [one.settings["num_workers"] for one in run.orders if one.settings and "num_workers" in one.settings]
     assert tried == [4, 8, 16]
     assert advice.ended == "done" and advice.chosen.change.settings == {"num_workers": 8}
@@ -102,22 +33,22 @@ def test_the_ladder_climbs_past_the_cores_while_it_helps_and_stops_where_it_does
 
 def test_a_healthy_script_is_left_alone():
     run = Planted(lambda order: 1.0, seen(0.01))
-    advice = _advice(run)
+    advice = advice_on(run)
     assert not advice.findings and advice.best is None and advice.ended == "done"
     assert [one.settings for one in run.orders] == [None, None]
 
 
 def test_what_slows_down_is_given_up_after_two_pairs_and_never_advised():
     run = Planted(lambda order: 0.7, seen(0.5))
-    advice = _advice(run)
+    advice = advice_on(run)
     assert advice.best is None
     assert [one.outcome for one in advice.findings] == ["slower"] * len(advice.findings)
     assert all(len(one.ratios) == 2 for one in advice.findings if one.gain)
 
 
-def test_a_gain_whose_interval_holds_a_slow_down_is_no_advice():
+def test_a_gain_whose_interval_holds_a_slow_down_is_noadvice_on():
     noise = iter([0.8, 1.6, 1.0, 1.5, 0.9, 1.4, 1.2] * 9)
-    advice = _advice(Planted(lambda order: next(noise), seen(0.5)))
+    advice = advice_on(Planted(lambda order: next(noise), seen(0.5)))
     assert advice.findings[0].gain.speedup > 1.1 and advice.findings[0].outcome == "unclear"
     assert advice.best is None
 
@@ -126,7 +57,7 @@ def test_what_noise_hid_is_tried_again_while_there_is_time():
     noise = iter([0.8, 1.6, 1.0, 1.5, 0.9, 1.4, 1.2])
     gains = {4: lambda: next(noise, 1.25)}
     run = Planted(lambda order: gains.get(order.settings.get("num_workers"), lambda: 1.0)(), seen(0.5))
-    first = _advice(run, 400).findings[0]
+    first = advice_on(run, 400).findings[0]
     orders = [one for one in run.orders if one.settings and one.settings.get("num_workers") == 4]
     assert len(orders) > 1 and len(first.ratios) == len(orders) * MOST_PAIRS and first.outcome == "gain"
     assert first.ratios[MOST_PAIRS:] == (1.25,) * MOST_PAIRS * (len(orders) - 1)
@@ -136,7 +67,7 @@ def test_what_is_unclear_for_long_waits_until_the_others_were_tried():
     """A pair takes 12 s of 200: seven of them would be nearly half of the budget."""
     noise = cycle([0.8, 1.6, 1.0, 1.5, 0.9, 1.4, 1.2])
     run = Planted(lambda order: next(noise) if "num_workers" in order.settings else 1.4, seen(0.5), pair_s=12.0)
-    advice = _advice(run, 200)
+    advice = advice_on(run, 200)
     workers, ahead = advice.findings[:2]
     tried = [[*one.settings] for one in run.orders if one.settings]
     assert tried[:2] == [["num_workers"], ["prefetch_factor"]] and workers.reason == ""
@@ -146,7 +77,7 @@ def test_what_is_unclear_for_long_waits_until_the_others_were_tried():
 def test_a_gain_that_noise_always_hides_stays_unclear_and_ends_the_search():
     noise = cycle([0.8, 1.6, 1.0, 1.5, 0.9, 1.4, 1.2])
     run = Planted(lambda order: next(noise), seen(0.5))
-    advice = _advice(run, 10_000)
+    advice = advice_on(run, 10_000)
     assert advice.ended == "done" and {one.outcome for one in advice.findings} == {"unclear"}
     assert all(len(one.ratios) <= 4 * MOST_PAIRS for one in advice.findings)
 
@@ -159,7 +90,7 @@ def test_where_workers_wait_the_ladder_goes_on_past_a_rung_that_noise_hides(caus
     account = Account(10.0, (), causes=(Cause(cause, 5.0),))
     shown = replace(shown, watched=replace(shown.watched, account=account))
     run = Planted(lambda order: next(gains.get(order.settings.get("num_workers"), repeat(1.0))), shown)
-    advice = _advice(run, 10_000)
+    advice = advice_on(run, 10_000)
     tried = [one.settings["num_workers"] for one in run.orders if one.settings and "num_workers" in one.settings]
     assert list(dict.fromkeys(tried)) == rungs
     assert (advice.best is not None) == (cause == "storage")
@@ -169,7 +100,7 @@ def test_where_workers_compete_for_the_cores_fewer_are_tried_first():
     shown = seen(0.6, num_workers=6)
     account = Account(10.0, (), causes=(Cause("workers-compete", 3.0),))
     run = Planted(_workers({2: 1.5, 1: 1.9}), replace(shown, watched=replace(shown.watched, account=account)))
-    advice = _advice(run, 400)
+    advice = advice_on(run, 400)
     tried = [one.settings["num_workers"] for one in run.orders if one.settings and "num_workers" in one.settings]
     assert tried == [2, 1] and advice.chosen.change.settings == {"num_workers": 1}
 
@@ -187,7 +118,7 @@ def test_what_competing_workers_could_save_counts_though_the_loop_hardly_waits()
     shown = seen(0.1, num_workers=6, loader=replace(LOADER, later_startup_s=20.0))
     account = Account(10.0, (AccountRow("forward", 10.0, loader=1),), (Cause("workers-compete", 6.0, 6.0),))
     run = Planted(lambda order: 1.0, replace(shown, watched=replace(shown.watched, account=account)))
-    _advice(run, 400)
+    advice_on(run, 400)
     assert next(one.settings for one in run.orders if one.settings) == {"num_workers": 2}
 
 
@@ -195,14 +126,14 @@ def test_what_was_gained_is_no_longer_to_be_gained():
     """Start-up could save less than waits could, but more than what is left of them once more workers have gained."""
     loader = replace(LOADER, later_startup_s=10.0)
     run = Planted(_workers({4: 1.4, 8: 1.6}), seen(0.5, batches=300, loader=loader))
-    _advice(run, 2000)
+    advice_on(run, 2000)
     tried = [one.settings for one in run.orders if one.settings]
     assert tried[:2] == [{"num_workers": 4}, {"persistent_workers": True}] and {"num_workers": 8} in tried
 
 
 def test_the_budget_is_kept_and_what_was_not_tried_says_so():
     run = Planted(_workers({4: 1.5, 8: 1.9, 16: 2.4, 32: 3.0}), seen(0.8), pair_s=12.0)
-    advice = _advice(run, 100.0)
+    advice = advice_on(run, 100.0)
     assert run.clock <= 100.0 + 1
     left = [one for one in advice.findings if one.outcome == "not-tried"]
     assert advice.ended == "budget"
@@ -212,11 +143,11 @@ def test_the_budget_is_kept_and_what_was_not_tried_says_so():
 def test_threads_are_tried_where_a_library_may_use_many_and_not_where_only_torch_may():
     pools = host(("torch", 2, "torch.set_num_threads(1)"), ("OpenBLAS", 2, "OPENBLAS_NUM_THREADS=1"))
     run = Planted(lambda order: 6.0 if order.one_thread else 1.0, seen(0.9, used=pools, workers=(worker(threads=4),)))
-    advice = _advice(run)
+    advice = advice_on(run)
     assert advice.chosen.change.one_thread and advice.chosen.change.pools == ("OPENBLAS_NUM_THREADS=1",)
     for nothing in (host(("torch", 2, "torch.set_num_threads(1)")), host(("OpenBLAS", 1, "OPENBLAS_NUM_THREADS=1"))):
         run = Planted(lambda order: 1.0, seen(0.9, used=nothing))
-        _advice(run)
+        advice_on(run)
         assert not any(one.one_thread for one in run.orders)
 
 
@@ -224,9 +155,9 @@ def test_gains_of_two_remedies_are_tried_together_and_kept_if_they_are_more():
     def speedup(order):
         return _workers({4: 1.5})(order) * (1.4 if order.settings.get("prefetch_factor") else 1.0)
 
-    advice = _advice(Planted(speedup, seen(0.6)), 300.0)
+    advice = advice_on(Planted(speedup, seen(0.6)), 300.0)
     assert advice.chosen.change.settings == {"num_workers": 4, "prefetch_factor": 8}
-    alone = _advice(Planted(lambda order: 1.5, seen(0.6)), 300.0)
+    alone = advice_on(Planted(lambda order: 1.5, seen(0.6)), 300.0)
     assert alone.chosen.change.settings == {"prefetch_factor": 8}  # as much, and no process more
 
 
@@ -234,32 +165,18 @@ def test_what_the_simulation_expects_little_of_is_tried_later():
     shown, low = seen(0.6), Speedup(1.05, 0.9, 1.2, 0.95)
     for foretold, first in (({}, {"num_workers": 4}), ({"{'num_workers': 4}": low}, {"prefetch_factor": 8})):
         run = Planted(lambda order: 1.0, shown, foretold=foretold)
-        _advice(run, 400)
+        advice_on(run, 400)
         assert next(one.settings for one in run.orders if one.settings) == first
 
 
 @pytest.mark.parametrize(("cause", "gain", "tried"), [("periodic-stalls", 1.5, [8, 32]), ("periodic-stalls", 1.0, [8]),
                                                       ("storage", 1.5, [8])])  # fmt: skip
 def test_where_batches_come_in_bursts_a_second_rung_of_batches_ahead_is_tried(cause, gain, tried):
-    shown = _caused(seen(0.6), cause)
+    shown = caused(seen(0.6), cause)
     run = Planted(lambda order: gain if "prefetch_factor" in order.settings else 1.0, shown)
-    _advice(run, 10_000)
+    advice_on(run, 10_000)
     orders = [one.settings for one in run.orders if one.settings and list(one.settings) == ["prefetch_factor"]]
     assert [one["prefetch_factor"] for one in orders] == tried
-
-
-def test_what_cannot_be_tried_is_predicted_rung_by_rung():
-    """An iterable dataset: nothing is ordered, and the advice is the fewest workers of nearly the best prediction."""
-    gains = {4: 1.9, 8: 3.4, 16: 3.45, 32: 3.45}
-    told = {f"{{'num_workers': {one}}}": Speedup(gain, 0.8 * gain, 1.2 * gain, 0.95) for one, gain in gains.items()}
-    run = Planted(lambda order: 1.0, seen(0.7), made=replace(MADE, refusal="iterable"), foretold=told)
-    advice = _advice(run)
-    assert [one.settings for one in run.orders] == [None] and advice.ended == "refused" and advice.chosen is None
-    assert advice.followed.change.settings == {"num_workers": 8} and advice.followed.predicted.speedup == 3.4
-    assert [one.change.settings["num_workers"] for one in advice.findings] == [4, 8, 16]
-    assert {one.outcome for one in advice.findings} == {"not-tried"}
-    unknown = _advice(Planted(lambda order: 1.0, seen(0.7), made=replace(MADE, refusal="iterable")))
-    assert unknown.followed is None and not unknown.findings
 
 
 def test_what_gained_is_tried_together_before_the_time_for_it_is_gone():
@@ -286,16 +203,16 @@ def test_what_gained_is_tried_together_before_the_time_for_it_is_gone():
 def test_fewer_workers_are_tried_until_fewer_bring_no_more():
     gains = {2: 2.0, 1: 2.6}
     run = Planted(lambda order: gains.get(order.settings["num_workers"], 1.0), seen(0.01, num_workers=8, cores=4.0))
-    advice = _advice(run)
+    advice = advice_on(run)
     assert [one.settings["num_workers"] for one in run.orders if one.settings] == [4]
     gains[4] = 1.5
-    advice = _advice(Planted(run.speedup, run.seen_))
+    advice = advice_on(Planted(run.speedup, run.seen_))
     assert advice.chosen.change.settings == {"num_workers": 1} and len(advice.findings) == 3
 
 
 def test_a_gain_says_what_it_means_for_the_whole_run():
     loader = replace(LOADER, passes=5, iterations=1800, later_startup_s=40.0)
-    advice = _advice(Planted(_workers({4: 2.0}), seen(0.7, batches=400, loader=loader)), 400.0)
+    advice = advice_on(Planted(_workers({4: 2.0}), seen(0.7, batches=400, loader=loader)), 400.0)
     assert advice.chosen.by == "windows" and advice.chosen.run.speedup == pytest.approx(1 / 0.75)
 
 
@@ -303,7 +220,7 @@ def test_windows_know_the_period_of_the_stalls():
     figures = seen(0.7)
     stalls = Account(10.0, (), (Cause("periodic-stalls", 3.0, values={"period": 8}),))
     run = Planted(lambda order: 1.0, replace(figures, watched=replace(figures.watched, account=stalls)))
-    _advice(run)
+    advice_on(run)
     assert {one.period for one in run.orders if one.settings} == {8}
 
 
@@ -312,7 +229,7 @@ def test_start_up_is_tried_by_passes():
     run = Planted(
         lambda order: 4.0 if order.settings.get("persistent_workers") else 1.0, seen(0.01, batches=5, loader=loader)
     )
-    advice = _advice(run)
+    advice = advice_on(run)
     assert [one.by for one in run.orders if one.settings] == ["passes"]
     assert advice.chosen.change.settings == {"persistent_workers": True}
     assert advice.chosen.change.predicted == pytest.approx(4.0 / 0.5)
@@ -323,7 +240,7 @@ def test_what_may_gain_most_is_tried_first(startup_s, first):
     """A pass takes 30 s and the start of workers. The loop waits for 70 % of an iteration."""
     loader = replace(LOADER, startup_s=startup_s)
     run = Planted(lambda order: 1.0, seen(0.7, batches=300, loader=loader))
-    _advice(run, 700)
+    advice_on(run, 700)
     assert next(one.by for one in run.orders if one.settings) == first
 
 
@@ -332,26 +249,26 @@ def test_what_a_cause_asks_for_is_tried_before_what_may_gain_as_much():
     stalls = Account(10.0, (), (Cause("periodic-stalls", 3.0, values={"period": 8}),))
     for account, first in ((None, "num_workers"), (stalls, "prefetch_factor")):
         run = Planted(lambda order: 1.0, replace(figures, watched=replace(figures.watched, account=account)))
-        _advice(run)
+        advice_on(run)
         assert next(first in one.settings for one in run.orders if one.settings)
 
 
 def test_a_long_pass_is_not_waited_for():
     loader = replace(LOADER, startup_s=400.0)
-    advice = _advice(Planted(lambda order: 1.0, seen(0.01, batches=5000, loader=loader)))
+    advice = advice_on(Planted(lambda order: 1.0, seen(0.01, batches=5000, loader=loader)))
     (only,) = advice.findings
     assert (only.outcome, only.reason) == ("not-tried", "budget") and only.change.predicted == pytest.approx(1.8)
 
 
 def test_a_script_that_ends_gives_what_is_known():
-    advice = _advice(Planted(_workers({4: 1.9}), seen(0.7), ends_s=LOOK_S + 14.0))
+    advice = advice_on(Planted(_workers({4: 1.9}), seen(0.7), ends_s=LOOK_S + 14.0))
     assert advice.ended == "script-ended" and advice.chosen.change.settings == {"num_workers": 4}
-    early = _advice(Planted(_workers({4: 1.9}), seen(0.7), ends_s=3.0))
+    early = advice_on(Planted(_workers({4: 1.9}), seen(0.7), ends_s=3.0))
     assert early.ended == "script-ended" and not early.findings
 
 
 def test_a_change_that_fails_is_told_and_the_others_go_on():
-    advice = _advice(Planted(lambda order: None if "num_workers" in order.settings else 1.3, seen(0.7)))
+    advice = advice_on(Planted(lambda order: None if "num_workers" in order.settings else 1.3, seen(0.7)))
     first, second = advice.findings
     assert first.outcome == "not-tried" and first.reason == "OSError: planted"
     assert advice.chosen is second
@@ -360,63 +277,14 @@ def test_a_change_that_fails_is_told_and_the_others_go_on():
 def test_more_workers_than_memory_allows_are_not_tried():
     one = replace(seen(0.7, workers=(worker(pss_bytes=3_000_000_000),)), free_bytes=4e9)
     run = Planted(lambda order: 2.0, one)
-    _advice(run)
+    advice_on(run)
     assert not any("num_workers" in (order.settings or {}) for order in run.orders)
-
-
-STREAM = replace(MADE, refusal="iterable")
-READS = replace(worker(), storage_bytes_per_s=2e6)
-
-
-def test_an_iterable_dataset_is_refused():
-    advice = _advice(Planted(lambda order: 1.0, seen(0.7), made=STREAM))
-    assert advice.ended == "refused" and advice.refusal == "iterable" and not advice.streamed
-
-
-def test_an_iterable_dataset_is_tried_where_weights_may_be_spoiled_but_for_its_stages():
-    shown = replace(seen(0.7), discards=True)
-    stage = StageResult("Photos.load", "function", 1, 100, 0.01, 0.7)
-    shown = replace(shown, watched=replace(shown.watched, stages=(stage,)))
-    for made in (MADE, STREAM):
-        run = Planted(lambda order: 2.0 if order.settings == {"prefetch_factor": 8} else 1.0, shown, made=made)
-        advice = _advice(run, 10_000)
-        tried = [one for one in run.orders if one.settings is not None]
-        assert tried and any(one.edits for one in tried) is (made is MADE)
-        assert advice.chosen.change.settings == {"prefetch_factor": 8} and advice.ended == "done"
-        assert advice.streamed is (made is STREAM) and advice.discarded and advice.refusal == ""
-    assert all(one.discards for one in tried)
-
-
-@pytest.mark.parametrize(
-    ("shown", "refusal"),
-    [
-        (_caused(replace(seen(0.7), discards=True), "storage"), "iterable-read-again"),
-        (
-            replace(seen(0.7, workers=(replace(worker(), storage_bytes_per_s=2e6),)), discards=True),
-            "iterable-read-again",
-        ),
-        (replace(seen(0.7), discards=True, ranks=2), "iterable-ranks"),
-    ],
-)
-def test_a_stream_is_not_tried_where_a_second_reading_is_no_reading_or_ranks_are_in_step(shown, refusal):
-    run = Planted(lambda order: 2.0, shown, made=STREAM)
-    assert _advice(run).refusal == refusal and [one.settings for one in run.orders] == [None]
-
-
-def test_more_workers_of_a_stream_that_is_not_divided_are_not_tried():
-    """Each would give all samples: twice the batches, of the same samples."""
-    shown = replace(seen(0.7, loader=replace(LOADER, undivided=True)), discards=True)
-    run = Planted(lambda order: 2.0, shown, made=STREAM)
-    advice = _advice(run, 10_000)
-    assert not any("num_workers" in one.settings for one in run.orders if one.settings)
-    reasons = {one.reason for one in advice.findings if "num_workers" in one.change.settings}
-    assert reasons == {"iterable-undivided"}
 
 
 def test_the_order_of_batches_changes_only_with_leave():
     for allowed in (False, True):
         run = Planted(lambda order: 1.0, replace(seen(0.7), any_order=allowed))
-        _advice(run, 300.0)
+        advice_on(run, 300.0)
         assert any("in_order" in (one.settings or {}) for one in run.orders) is allowed
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from jpeg_files import Files, seen_with, write
+from made_up_script import MADE, Planted
 from PIL import Image, ImageOps
 from small_worker import fetched
-from test_conductor import MADE, Planted
 
 from pipebench.advise.conductor import Conductor
 from pipebench.advise.snippet import written

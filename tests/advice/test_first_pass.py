@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 
 import pytest
+from made_up_script import MADE, Planted, advice_on
 from made_up_trials import seen
-from test_conductor import MADE, Planted, _advice
 
 from pipebench.advise.conductor import LOOK_S
 from pipebench.watch.record.lines import LoopSums
@@ -33,5 +33,5 @@ def test_a_short_first_pass_is_watched_to_its_end(batches, begins_s):
     began = []
     watching = run.watched
     run.watched = lambda: began.append(run.clock) or watching()
-    _advice(run)
+    advice_on(run)
     assert began[0] == pytest.approx(begins_s, abs=0.5)

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 from jpeg_files import Files, seen_with
+from made_up_script import MADE, Planted
 from small_worker import fetched
-from test_conductor import MADE, Planted
 
 from pipebench.advise.conductor import Conductor
 from pipebench.advise.snippet import written

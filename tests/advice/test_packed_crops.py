@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from jpeg_files import SIZES, seen_with, write
-from test_conductor import MADE, Planted
+from made_up_script import MADE, Planted
 
 from pipebench.advise.conductor import Conductor
 from pipebench.errors import SampleError

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from fakes import Loader, Script, World
+from made_up_script import MADE, Planted
 from made_up_trials import seen
-from test_conductor import MADE, Planted
 
 from pipebench.advise import sync_cause
 from pipebench.advise.conductor import Conductor

@@ -105,7 +105,8 @@ _WHOLE = {"fourth": 9, "fifth": 8, "sixth": 8, "seventh": 8}  # scripts whose wh
 @pytest.fixture
 def sets(monkeypatch):
     monkeypatch.syspath_prepend(TOOLS)
-    monkeypatch.delitem(sys.modules, "advice_plants", raising=False)
+    for name in ("advice_plants", "advice_planted", "advice_whole"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     import advice_plants
 
     return advice_plants.SETS

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from made_up_loop import loader, worker
 from planted_runs import MS, TRAINS, TURNS, Planted, said
 
 from pipebench.host.machine import Load
@@ -14,8 +13,7 @@ from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.hand_off import HandOff
 from pipebench.units import seconds
 from pipebench.watch.launch.footprint import Footprint
-from pipebench.watch.read.account import account
-from pipebench.watch.read.causes import Seen, _resting, hand_off
+from pipebench.watch.read.causes import Seen, hand_off
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.record.lines import Arrival, HandedOver, LoopSums, Moment, Pickled, ProcessStarted
 
@@ -393,29 +391,3 @@ def test_a_first_iteration_that_compiles_is_told_apart_from_training() -> None:
     account = run.account()
     assert account.causes[0].values["first_s"] == pytest.approx(2.5)
     assert "Training itself took 3.00 s" in said(account) and "Its first iteration took 2.50 s of that" in said(account)
-
-
-@pytest.mark.parametrize(("shares", "saved"), [({}, 3.0), ({1: 1.0}, 0.0), ({1: 0.25}, 2.25)])
-def test_on_one_core_workers_save_what_blocks(shares: dict[int, float], saved: float) -> None:
-    """They would compute in turns with the loop, as it does now."""
-    run = Planted()
-    run.loader(workers=0, passes=10, make_batch=300, **TRAINS)
-    found = account(Run([Process(run.lines)], ShownTime(), (1,)), (0, run.now), {}, shares)
-    assert found is not None
-    row = next(one for one in found.rows if one.code == "make-batch")
-    assert row.s == pytest.approx(3.0) and row.recoverable_s == pytest.approx(saved)
-
-
-@pytest.mark.parametrize(("passes", "batches", "uneven"), [(4, (8, 4, 4, 4), False), (4, (20, 4, 4, 4), True)])
-def test_one_batch_more_a_pass_is_no_uneven_work(
-    passes: int, batches: tuple[int, ...], uneven: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of nine batches, one of eight workers makes two: it is busy twice as long, and nobody can change that."""
-    most = max(batches)
-    made = [worker(place, busy_s=float(one), busy_share=one / most, batches=one) for place, one in enumerate(batches)]
-    monkeypatch.setattr("pipebench.watch.read.causes._uneven_batches", lambda *_: [])
-    seen: Any = SimpleNamespace(account=Account(40.0, (AccountRow("wait-for-worker", 20.0, 1),)))
-    whole = Cause("", 10.0, 10.0, 1, {"workers": 4, "busy": 0.5})
-    mean = sum(batches) / most / len(batches)
-    found = [*_resting(seen, loader(passes=passes, workers=4), made, whole, mean)]
-    assert ("uneven-workers" in [one.code for one in found]) is uneven

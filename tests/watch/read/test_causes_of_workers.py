@@ -1,0 +1,41 @@
+"""Causes that depend on how much each worker has to do, and on whether it could have a core."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from made_up_loop import loader, worker
+from planted_runs import TRAINS, Planted
+
+from pipebench.results.account import Account, AccountRow, Cause
+from pipebench.watch.read.account import account
+from pipebench.watch.read.causes import _resting
+from pipebench.watch.read.gather import Process, Run, ShownTime
+
+
+@pytest.mark.parametrize(("shares", "saved"), [({}, 3.0), ({1: 1.0}, 0.0), ({1: 0.25}, 2.25)])
+def test_on_one_core_workers_save_what_blocks(shares: dict[int, float], saved: float) -> None:
+    """They would compute in turns with the loop, as it does now."""
+    run = Planted()
+    run.loader(workers=0, passes=10, make_batch=300, **TRAINS)
+    found = account(Run([Process(run.lines)], ShownTime(), (1,)), (0, run.now), {}, shares)
+    assert found is not None
+    row = next(one for one in found.rows if one.code == "make-batch")
+    assert row.s == pytest.approx(3.0) and row.recoverable_s == pytest.approx(saved)
+
+
+@pytest.mark.parametrize(("passes", "batches", "uneven"), [(4, (8, 4, 4, 4), False), (4, (20, 4, 4, 4), True)])
+def test_one_batch_more_a_pass_is_no_uneven_work(
+    passes: int, batches: tuple[int, ...], uneven: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of nine batches, one of eight workers makes two: it is busy twice as long, and nobody can change that."""
+    most = max(batches)
+    made = [worker(place, busy_s=float(one), busy_share=one / most, batches=one) for place, one in enumerate(batches)]
+    monkeypatch.setattr("pipebench.watch.read.causes._uneven_batches", lambda *_: [])
+    seen: Any = SimpleNamespace(account=Account(40.0, (AccountRow("wait-for-worker", 20.0, 1),)))
+    whole = Cause("", 10.0, 10.0, 1, {"workers": 4, "busy": 0.5})
+    mean = sum(batches) / most / len(batches)
+    found = [*_resting(seen, loader(passes=passes, workers=4), made, whole, mean)]
+    assert ("uneven-workers" in [one.code for one in found]) is uneven
