@@ -11,6 +11,7 @@ import msgspec
 from pipebench.units import all_printable
 from pipebench.watch.record.lines import FetchSums, Line, LoopSums
 from pipebench.watch.record.record_file import PHASES, WAIT_PARTS, bucket
+from pipebench.watch.record.spent import ROWS, TimeSpent
 
 _LONGEST = bucket(2**63)
 KINDS: dict[str, type[Line]] = {kind.__name__: kind for kind in get_args(Line)}
@@ -31,6 +32,8 @@ def decoded(text: bytes) -> Line | None:
 
 def _possible(line: Line) -> bool:
     """Whether its lists are as long as what they list, and its durations fit into a clock."""
+    if isinstance(line, TimeSpent):
+        return all(len(one.spent_ns) == len(ROWS) for one in line.passes)
     if not isinstance(line, LoopSums):
         return not isinstance(line, FetchSums) or _durations(line.lengths)
     whole = len(line.phases_ns) == len(PHASES) and len(line.wait_parts_ns) in (0, len(WAIT_PARTS))

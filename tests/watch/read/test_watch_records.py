@@ -40,7 +40,7 @@ LINES: list[lines.Line] = [
     lines.LibraryThreads([lines.Pool("torch", 2, "torch.set_num_threads(1)")], 1, "file_system"),
     lines.StackPlace(10, 5, 1, 64, [56, 0], *range(13, 26), 32),
     lines.Moment("warm", 5),
-    lines.TimeSpent(5, 9, 1, "before", [spent.SpentInPass(1, 0, [1, 2])], 3, 2),
+    lines.TimeSpent(5, 9, 1, "before", [spent.SpentInPass(1, 0, [*range(len(spent.ROWS))])], 3, 2),
     lines.Fault("watching torch", "TypeError: no"),
     lines.NotRecognised("2.99.0", ["_DatasetKind.create_fetcher"]),
     trial_lines.LoaderMade(1, "a/train.py", 7, 9, 4, 30, "main", 12, {"num_workers": 2, "pin": None}, "it streams"),
@@ -95,6 +95,12 @@ def test_a_field_of_another_type_is_not_believed(line: lines.Line) -> None:
     for name in get_type_hints(type(line)):
         wrong = dataclasses.replace(line, **{name: object.__name__ if not _text(line, name) else 7})
         assert decoded(encoded(wrong)) is None, name
+
+
+@pytest.mark.parametrize("short", [True, False], ids=["too few", "too many"])
+def test_the_time_of_a_pass_has_one_entry_for_each_row(short: bool) -> None:
+    rows = [0] * (len(spent.ROWS) + (-1 if short else 1))
+    assert decoded(encoded(lines.TimeSpent(5, 9, passes=[spent.SpentInPass(1, 0, rows)]))) is None
 
 
 def _text(line: lines.Line, name: str) -> bool:
