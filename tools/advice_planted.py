@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
+_MANY = 100  # passes: what is made once does not count then
 Replaced = tuple[tuple[str, str], ...]
 
 
@@ -42,6 +44,11 @@ class Planted:
     def whole(self) -> bool:
         """Whether the seconds of a whole run count."""
         return bool(self.epochs)
+
+    def passes(self, text: str) -> int:
+        """The passes of a plain run, as the `text` of a script says whose whole runs are timed; else many."""
+        found = re.search(r"""["']EPOCHS["'], *["']?(\d+)""", text) if self.whole else None
+        return int(found[1]) if found else _MANY
 
     @property
     def advised(self) -> tuple[str, ...]:

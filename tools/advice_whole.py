@@ -209,14 +209,16 @@ SEVENTH = (
             "def read_member(archive, name):\n    with zipfile.ZipFile(archive) as bundle:\n        return bundle.read(name)\n",
             "OPEN_BUNDLES = {}\n\n\ndef read_member(archive, name):\n    key = os.getpid(), archive      # a handle must not be shared across the fork\n    if key not in OPEN_BUNDLES:\n        OPEN_BUNDLES[key] = zipfile.ZipFile(archive)\n    return OPEN_BUNDLES[key].read(name)\n",
         ),
-        remedy="cache together",
+        remedy="kept cache together",
         code="stage cores-used-up",
+        by_hand="kept",
         by_author={
             "cache": (
                 (
-                    "def read_member(archive, name):\n",
-                    "import functools\n\n\n@functools.cache\ndef read_member(archive, name):\n",
+                    "        self.items = sorted(manifest.items())\n",
+                    "        self.items = sorted(manifest.items())\n        self.kept = {name: read_member(archive, name) for name, _ in self.items}\n",
                 ),
+                ("read_member(self.archive, name)", "self.kept[name]"),
             )
         },
     ),

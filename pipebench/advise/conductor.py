@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Literal, NamedTuple, Protocol
 
 from pipebench.advise import judging, streams, sync_cause, whole_run
-from pipebench.advise.trial import Trial, has_room, in_batches, needed_s, not_now, period, window_s
+from pipebench.advise.trial import Trial, cache_of, has_room, in_batches, needed_s, not_now, period, window_s
 from pipebench.predict.untried import Foretell
 from pipebench.remedies import Propose
 from pipebench.remedies.seen import Seen
-from pipebench.results.advice import Advice, Cache, Change, Ended, Finding
+from pipebench.results.advice import Advice, Change, Ended, Finding
 from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.watch.record.lines import Line, LoopSums, Moment
 from pipebench.watch.record.orders import Order
@@ -186,11 +186,17 @@ class Conductor:
         return bool(self.made) and (settled or spent >= _LOOK_SHARE * self.budget_s)
 
     def _soon_over(self, spent: float) -> bool:
-        """Whether the first pass ends soon: then what lies between two passes, as validation, is watched too."""
+        """Whether the first pass ends soon: then what lies between two passes, as validation, is watched too.
+
+        A stream of unknown length may end soon. If several workers read it, only its end shows which of them has more.
+        """
         loader, number = self._latest
         made = self.made.get(loader)
-        if number or made is None or made.batches is None or not self._turns:
+        if number or made is None or not self._turns:
             return False
+        if made.batches is None:
+            several = int(made.settings.get("num_workers") or 0) > 1
+            return several and spent < _FIRST_PASS_SHARE * self.budget_s
         return max(spent, spent * made.batches / self._turns) < _FIRST_PASS_SHARE * self.budget_s
 
     def _read(self) -> None:
@@ -353,7 +359,7 @@ class Conductor:
         gain = judging.gain(found)
         short = "" if self._trial.enough() or (self._trial.readable and self.left_s > 0) else "budget"
         reason = self._trial.failed or (short if goes_on else "script-ended")
-        difference, cache = self._trial.difference, self._cache()
+        difference, cache = self._trial.difference, cache_of(self.seen, self._trial.repeats, change)
         if cache is not None and cache.once and change.if_once:
             change = replace(change, title=change.if_once[0], how=change.if_once[1:], cost="none")
         if self._trial.repeats is not None and self._trial.repeats.changed:
@@ -368,14 +374,6 @@ class Conductor:
             change, outcome, told, found, by, reason, run=run, difference=difference, cache=cache,
             given_back=self._trial.given_back(),
         )  # fmt: skip
-
-    def _cache(self) -> Cache | None:
-        """What a cache of all samples would take, if the samples repeat."""
-        seen, told = self.seen, self._trial.repeats
-        if seen is None or told is None or not told.same or seen.batches is None:
-            return None
-        samples = 1 if told.once else round(seen.batches * seen.samples_per_batch)
-        return Cache(told.sample_bytes, samples, seen.free_bytes, told.once)
 
 
 def _main(watched: WatchResult) -> int | None:

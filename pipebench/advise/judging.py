@@ -8,7 +8,7 @@ from dataclasses import replace
 from statistics import median
 
 from pipebench.remedies.seen import WORTH
-from pipebench.results.advice import ANEW, LEAST_PAIRS, Change, Finding, Outcome, Value
+from pipebench.results.advice import ANEW, LEAST_PAIRS, SOME_PASSES, Change, Finding, Outcome, Value
 from pipebench.stats import NORMAL, Speedup, next_run
 from pipebench.watch.record.trial_lines import TrialWindow
 
@@ -149,8 +149,11 @@ def _speedup(found: Finding) -> float:
 
 
 def together(findings: Sequence[Finding]) -> Change | None:
-    """The best change of each remedy that gained, in one. None: fewer than two gained, or it was tried."""
-    best = [one for one in best_of_each(findings) if one.change.remedy != TOGETHER]
+    """The best change of each remedy that gained, in one. None: fewer than two gained, or it was tried.
+
+    A loader without workers has no use for the other settings, nor for what workers do otherwise.
+    """
+    best = [one for one in best_of_each(findings) if one.change.remedy != TOGETHER and not _without_workers(one)]
     settings: dict[str, Value] = {}
     edits: dict[str, dict[str, Value]] = {}
     for one in best:
@@ -196,9 +199,9 @@ def best_of_each(findings: Sequence[Finding]) -> list[Finding]:
 def best(findings: Sequence[Finding]) -> int | None:
     """The finding to follow: the simplest that is nearly the best. None: nothing gained.
 
-    More workers cost more than other changes. A cache costs more than they do: it takes memory, and gains nothing in
-    the first pass, unless one result serves all samples. Several changes cost most. Gains by windows and by passes are
-    compared by what they mean for the whole run.
+    More workers cost more than other changes. A cache costs more than they do: it takes memory, unless one result
+    serves all samples, and must be filled first: it is compared by what a run of ten passes gains. Several changes cost
+    most. Gains by windows and by passes are compared by what they mean for the whole run.
     """
     chosen = sorted(best_of_each(findings), key=_price)
     return findings.index(chosen[_nearly_best(chosen)]) if chosen else None
@@ -263,8 +266,12 @@ def _workers(found: Finding) -> int:
     return int(found.change.settings.get("num_workers") or 0)
 
 
+def _without_workers(found: Finding) -> bool:
+    return found.change.settings.get("num_workers") == 0
+
+
 def _nearly_best(gained: Sequence[Finding]) -> int:
-    speedups = [told.speedup if (told := one.run or one.gain) else 0.0 for one in gained]
+    speedups = [told.speedup if (told := one.after(SOME_PASSES) or one.run or one.gain) else 0.0 for one in gained]
     most = max(speedups)
     singles = [place for place, one in enumerate(speedups) if one >= _NEARLY * most]
     return singles[0]

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 
 from pipebench.advise import judging
-from pipebench.remedies.seen import Seen
-from pipebench.results.advice import LEAST_PAIRS, Change, Difference
+from pipebench.remedies.seen import Seen, function_s
+from pipebench.results.advice import LEAST_PAIRS, Cache, Change, Difference
 from pipebench.watch.read.stalls import scatter
 from pipebench.watch.record.trial_lines import TrialFailed, TrialLine, TrialRepeats, TrialSyncs, TrialWindow
 from pipebench.watch.trial.stretches import TIMES_AHEAD, burst_of
@@ -68,6 +68,15 @@ class Trial:
             self.syncs = line
         elif self.difference is None or self.difference.largest < line.largest:
             self.difference = Difference(line.largest, line.mean, line.span, line.values)
+
+
+def cache_of(seen: Seen | None, told: TrialRepeats | None, change: Change) -> Cache | None:
+    """What a cache of all samples would take, if the samples repeat."""
+    if seen is None or told is None or not told.same or seen.batches is None:
+        return None
+    samples = 1 if told.once else round(seen.batches * seen.samples_per_batch)
+    name = str(change.edits.get("cache", {}).get("name", ""))
+    return Cache(told.sample_bytes, samples, seen.free_bytes, told.once, function_s(seen, name, samples), seen.pass_s)
 
 
 def window_s(seen: Seen, budget_s: float) -> float:

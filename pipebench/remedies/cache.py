@@ -16,10 +16,9 @@ import operator
 import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import Any
 
-from pipebench.remedies.seen import WORTH, Seen, were_free
+from pipebench.remedies.seen import WORTH, Seen, were_free, whole_share
 from pipebench.remedies.source import call_of
 from pipebench.results.advice import Change, Finding
 from pipebench.results.watched import StageResult
@@ -27,7 +26,7 @@ from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.stages import finding_transforms
 from pipebench.watch.trial.compared import indices_of, leaves, nbytes, random_state
 from pipebench.watch.trial.edits import Edit, Refused, Repeats, Sent
-from pipebench.watch.trial.memo import Kept, same
+from pipebench.watch.trial.memo import NAMES, Kept, is_key, same
 from pipebench.watch.worker.fetching import held_weakly
 
 PLACE = 8
@@ -46,8 +45,6 @@ HOW_OF_FOLDERS = (
 _FIRST = 8  # calls of each worker that are made twice, and whose results are served in turn
 _LEAST, _MOST_BYTES = 2, 64_000_000  # fewer of them, if their results are larger
 _APART = 4  # of the dataset: samples that are so far apart, or more, tell of all samples
-_NAMES = (float, str, bytes, PurePath, tuple, type(None))
-_KEYS = (int, *_NAMES)
 _SETTERS = ("STORE_ATTR", "STORE_GLOBAL", "DELETE_ATTR", "DELETE_GLOBAL")
 # Of a dataset: what runs before its samples are made, or after all of them.
 _BESIDE = (
@@ -62,16 +59,16 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     rows = [
         one
         for one in seen.watched.stages
-        if one.loader == seen.loader.loader and one.kind == "function" and _whole(one) >= LEAST_SHARE
+        if one.loader == seen.loader.loader and one.kind == "function" and whole_share(one) >= LEAST_SHARE
     ]
     known = {one.change.edits["cache"]["name"]: one.gain for one in tried}
     served = [one for one in rows if known.get(one.name) is not None]
     left = [one for one in rows if one.name not in known and not any(_may_hold(outer, one) for outer in served)]
-    most = max(left, key=lambda one: (_whole(one), one.name), default=None)
+    most = max(left, key=lambda one: (whole_share(one), one.name), default=None)
     if most is None:
         return None
     # Without workers, the loop waits while a sample is made.
-    share = _whole(most) * (1.0 if seen.workers else seen.wait_share)
+    share = whole_share(most) * (1.0 if seen.workers else seen.wait_share)
     of_folder = seen.loader.dataset in _FOLDERS and most.name in _OF_FOLDERS
     return Change(
         "cache", {}, "memory or disk", predicted=were_free(share), title=f"a cache of {most.name}",
@@ -81,14 +78,9 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     )  # fmt: skip
 
 
-def _whole(one: StageResult) -> float:
-    """The share of the workers' time with the stages inside. Records of earlier versions do not have it."""
-    return one.worker_share if one.whole_share is None else one.whole_share
-
-
 def _may_hold(outer: StageResult, inner: StageResult) -> bool:
     """Whether the time of `inner` may lie within `outer`: what that has besides its own time is enough for it."""
-    return _whole(outer) >= outer.worker_share + _NEARLY * _whole(inner)
+    return whole_share(outer) >= outer.worker_share + _NEARLY * whole_share(inner)
 
 
 @dataclass
@@ -125,7 +117,7 @@ class _State:
             return found[-1][1].serve()
         before = random_state()
         result = plain(*args, **kwargs)
-        if not all(map(_is_key, arguments)):
+        if not all(map(is_key, arguments)):
             self.problem = self.problem or "no-keys"
         elif not same(before, random_state()):
             self.problem = self.problem or "draws-numbers"
@@ -160,13 +152,6 @@ class _State:
             self.problem = self.problem or "no-keys"
 
 
-def _is_key(found: Any) -> bool:
-    """Whether this tells one sample from another, and is the same in each pass: a number, a name, or some of these."""
-    if isinstance(found, tuple):
-        return bool(found) and all(map(_is_key, found))
-    return isinstance(found, _KEYS) or (hasattr(found, "__index__") and not getattr(found, "shape", ()))
-
-
 def _ends(indices: Any) -> list[Any]:
     """Two indices of a batch, as far apart as it has them."""
     numbers = all(type(one) is int for one in indices)
@@ -175,7 +160,7 @@ def _ends(indices: Any) -> list[Any]:
 
 def _is_index(arguments: tuple[Any, ...], length: int) -> bool:
     """Whether these are indices of the dataset, as of other samples that a mosaic draws: a cache has all of them."""
-    return all(not isinstance(one, _NAMES) and 0 <= operator.index(one) < length for one in arguments)
+    return all(not isinstance(one, NAMES) and 0 <= operator.index(one) < length for one in arguments)
 
 
 def _length(dataset: Any) -> int:

@@ -4,8 +4,8 @@ Workers that wait for storage or a network need no core, so cores are no limit. 
 each other and from the training, so half as many can be better than twice as many. First workers of a loader live on
 after a pass, because their start would take a part of the next one, unless passes are long.
 
-No workers at all are only predicted: the dataset would run in the script's own process. What it opens there, workers
-that are forked later would share.
+No workers at all are tried where the weights may be spoiled, and else predicted: a copy of the dataset runs in the
+script's own process, and draws the script's random numbers. What it opens there, later workers may share.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ _SHORT_PASS_S, _LONG_PASS_S = 5.0, 60.0  # the start of workers takes some tenth
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     counts = {int(one.change.settings["num_workers"] or 0): one for one in tried}
+    if _costs_more_to_hand_over(seen) and (none := _none(seen, counts)) is not None:
+        return none
     compete = seen.has_cause("workers-compete")
     if compete and (down := _down(seen, counts)) is not None:
         return replace(
@@ -48,19 +50,28 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     return _change(seen, down) if down is not None else _none(seen, counts)
 
 
+def _costs_more_to_hand_over(seen: Seen) -> bool:
+    return seen.discards and seen.has_cause("hand-off", "pickling")
+
+
 def _none(seen: Seen, counts: dict[int, Finding]) -> Change | None:
-    """No workers, if the simulation promises more than TRY_FROM: handing batches over costs more than it gains."""
+    """No workers, if the simulation promises more than TRY_FROM: handing batches over costs more than it gains.
+
+    The simulation does not know all that a hand-off costs. So where that is a cause, no workers are tried in any case.
+    """
     if 0 in counts or not seen.workers:
         return None
     settings: dict[str, Value] = {"num_workers": 0}
     told = seen.foretold(Change("num_workers", dict(settings)))
-    if told is None or told.speedup < TRY_FROM:
+    asked = _costs_more_to_hand_over(seen)
+    if not asked and (told is None or told.speedup < TRY_FROM):
         return None
     settings |= {"persistent_workers": False} if seen.settings.get("persistent_workers") else {}
     settings |= {"prefetch_factor": None} if seen.prefetch_factor != PREFETCH_FACTOR else {}
     settings |= {"timeout": 0} if seen.number("timeout") else {}
     return Change(
-        "num_workers", settings, seen.processes(-seen.workers), predicted=told.speedup, untried=OWN_PROCESS
+        "num_workers", settings, seen.processes(-seen.workers), predicted=told.speedup if told and not asked else None,
+        asked_for=asked, discards=seen.discards, untried="" if seen.discards else OWN_PROCESS,
     )  # fmt: skip
 
 
@@ -129,7 +140,7 @@ def _down(seen: Seen, counts: dict[int, Finding]) -> int | None:
     """
     if seen.workers <= seen.cores:
         return None
-    below = sorted(one for one in counts if one < seen.workers)
+    below = sorted(one for one in counts if 0 < one < seen.workers)
     if not below:
         first = max(1, seen.workers // 2 if seen.blocked else int(seen.cores))
         return first if first < seen.workers else None

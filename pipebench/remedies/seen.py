@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pipebench.predict.more_workers import NEARLY
 from pipebench.results.account import AccountRow
 from pipebench.results.advice import Change, Value
-from pipebench.results.watched import LoaderResult, WatchResult
+from pipebench.results.watched import LoaderResult, StageResult, WatchResult
 from pipebench.stats import Speedup
 from pipebench.units import size
 from pipebench.watch.record.own_code import owner
@@ -265,6 +265,25 @@ def share_of(seen: Seen, kind: str, name: str = "") -> float:
     """The share of the workers' time in the rows of this kind and name, also of one of several objects of a class."""
     rows = (one for one in seen.watched.stages if one.loader == seen.loader.loader and one.kind == kind)
     return sum(one.worker_share for one in rows if not name or one.name.split(" (")[0] == name)
+
+
+def whole_share(one: StageResult) -> float:
+    """The share of the workers' time with the stages inside. Records of earlier versions do not have it."""
+    return one.worker_share if one.whole_share is None else one.whole_share
+
+
+def function_s(seen: Seen, name: str, samples: int) -> float | None:
+    """The seconds that a function of the dataset takes for so many samples, in one process that always has a core.
+
+    None: not known.
+    """
+    rows = [one for one in seen.watched.stages if one.loader == seen.loader.loader and one.name == name]
+    if not rows or seen.loader.sample_s is None:
+        return None
+    workers = [one for one in seen.watched.workers if one.loader == seen.loader.loader]
+    waited, busy = sum(one.core_wait_s for one in workers), sum(one.busy_s for one in workers)
+    with_core = 1 - min(1.0, waited / busy) if busy else 1.0
+    return samples * seen.loader.sample_s * max(map(whole_share, rows)) * with_core
 
 
 def account_s(seen: Seen, code: str) -> list[tuple[float, AccountRow]]:

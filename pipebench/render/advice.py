@@ -10,10 +10,11 @@ from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section, Spare, Sparing
 from pipebench.render.screen import LATE
 from pipebench.render.watch_verdict import verdict as limit
-from pipebench.results.advice import ANEW, LEAST_PAIRS, Advice, Cache, Change, Finding
+from pipebench.results.advice import ANEW, LEAST_PAIRS, SOME_PASSES, Advice, Cache, Change, Finding
 from pipebench.results.watched import WatchResult
 from pipebench.units import counted, percent, printable, seconds, size
 
+_FEW_PASSES = 3
 _LESS = 0.97  # of the gain of the loop: the gain of the run is told, too
 _MOST_ROWS = 6  # of the short report
 _MOST_STAGES = 3  # of these rows
@@ -62,6 +63,7 @@ _NOT_TRIED = {
     "not-smaller": "its JPEGs are less than twice as large as the Resize makes them",
     "not-bytes": "its images are no bytes",
     "own-collate": "its collate function is not torch's",
+    "not-anew": "its arguments differ from sample to sample",
     "no-jpegs": "no JPEG comes to the crop as Pillow has opened it",
     "not-repeatable": "its samples cannot be compared, or differ though their random numbers are the same",
     "samples-differ": "it would change the samples",
@@ -80,6 +82,7 @@ _DOES_NOT_APPLY = (
     "no-such-transforms",
     "no-rows",
     "has-getitems",
+    "not-anew",
 )  # what the workers found; no line, but with --full
 _BY_PASSES = "*: of whole passes, with the start of their workers."
 _FREE = "free: its first result is served again; no change of the stage can bring more."
@@ -134,7 +137,7 @@ def _of_change(found: Finding) -> str:
     if found.gain is not None:
         full = ", once it is full" if found.fills and found.cache is not None else ""
         told = f"{what} makes the training loop {spoken(found.gain)} as fast{full}. It was tried on this run."
-        return f"{told}{_of_run(found)}"
+        return f"{told}{_of_run(found)}{_of_filling(found)}"
     why = _NOT_TRIED.get(found.reason, "the trial was too short")
     if found.predicted is None:
         most = found.change.predicted or 1.0
@@ -189,6 +192,15 @@ def _of_run(found: Finding) -> str:
         return ""
     around = "validation and the work between passes" if found.by == "passes" else "start-up and what is between passes"
     return f" With {around}, the run becomes {spoken(found.run)} as fast."
+
+
+def _of_filling(found: Finding) -> str:
+    """What a cache gains in a run of few and of more passes: filling it takes time, too."""
+    few, more = (found.after(one) for one in (_FEW_PASSES, SOME_PASSES))
+    if few is None or more is None or not found.fills or found.cache is None or found.cache.fill_s is None:
+        return ""
+    took = f" Filling it takes about {seconds(found.cache.fill_s)} in one process"
+    return f"{took}: in {_FEW_PASSES} passes, it gains {spoken(few)} in all, and in {SOME_PASSES} {spoken(more)}."
 
 
 def _plain(made: Iterable[Part]) -> Iterator[Part]:

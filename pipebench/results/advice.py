@@ -27,6 +27,7 @@ current folder, so no patch of this folder can name it. "not-saved": the patch i
 _CLEARLY = 0.95  # of a speed-up: what is less is clearly less
 ANEW = "new-loader-each-pass"  # why workers could not live on: the script makes its loader again and again
 _ROOM = 0.8  # of the free memory: the most that a cache may take
+SOME_PASSES = 10  # of a training, for what must be made once
 LEAST_PAIRS = 3  # of a trial; below it, an interval is too wide to be read
 _GIVEN_BACK, _MOST_GIVEN_BACK = 0.1, 0.95  # of the time with a changed loader: less hardly lowers its gain
 _NAMED = 1.1  # the least speed-up of a change of the script that is named first
@@ -121,13 +122,16 @@ class Cache:
     """A cache of whole samples: the mean size of one, how many there are, and how much memory is free (None: unknown).
 
     It is possible because the dataset gives the same sample for one index each time, bit for bit, where that was tried.
-    `once`: one of them serves all samples.
+    `once`: one of them serves all samples. One process makes all of them in about `fill_s` seconds, and a pass without
+    the cache takes `pass_s` (None: not known).
     """
 
     sample_bytes: float
     samples: int
     free_bytes: float | None = None
     once: bool = False
+    fill_s: float | None = None
+    pass_s: float | None = None
 
     @property
     def bytes(self) -> float:
@@ -173,6 +177,20 @@ class Finding:
     def fills(self) -> bool:
         """Whether it keeps results of many samples, so that it gains when they are there."""
         return "cache" in self.change.edits and not (self.cache is not None and self.cache.once)
+
+    def after(self, passes: int) -> Speedup | None:
+        """What it gains in a run of so many passes. None: nothing is known of the gain, or of what filling it takes.
+
+        One process first makes what is kept. Each pass is faster by the gain then.
+        """
+        found = self.run or self.gain
+        if found is None or not self.fills:
+            return found
+        if self.cache is None or self.cache.fill_s is None or not self.cache.pass_s:
+            return None
+        first = self.cache.fill_s / self.cache.pass_s / passes
+        speedup, low, high = (1 / (first + 1 / one) for one in (found.speedup, found.low, found.high))
+        return Speedup(speedup, low, high, found.confidence)
 
     @property
     def if_taken(self) -> float | None:
@@ -262,7 +280,8 @@ class Advice:
 
         Without such a finding, one that could bring enough to be named first.
         """
-        gain = (one.run or one.gain or one.predicted) if (one := self.followed) is not None else None
+        one = self.followed
+        gain = (one.after(SOME_PASSES) or one.run or one.gain or one.predicted) if one is not None else None
         others = [one for one in self.findings if one.change.of_script and one.change.predicted]
         most = max(others, key=lambda one: one.change.predicted or 0.0, default=None)
         least = gain.speedup / _CLEARLY if gain is not None else _NAMED

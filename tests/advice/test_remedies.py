@@ -37,8 +37,8 @@ def _settings(change):
 def test_what_runs_in_the_users_processes_needs_no_library():
     acting = [name for name in remedies() if hasattr(importlib.import_module(f"pipebench.remedies.{name}"), "edit")]
     assert set(acting) == {
-        "as_tensors", "bytes_across", "cache", "decoders", "draft", "from_bytes", "getitems", "knock_out", "lookup",
-        "opencv_resize", "ring_collate",
+        "as_tensors", "bytes_across", "cache", "decoders", "draft", "from_bytes", "getitems", "kept", "knock_out",
+        "lookup", "opencv_resize", "ring_collate",
     }  # fmt: skip
     text = (
         "import importlib, sys; sys.path.insert(0, sys.argv[1]); [importlib.import_module(one) for one in sys.argv[2:]]"
@@ -52,7 +52,7 @@ def test_every_module_is_a_remedy_in_a_stated_order():
     assert list(remedies()) == [
         "persistent_workers", "one_thread", "as_tensors", "num_workers", "getitems", "prefetch_factor",
         "pin_memory", "ring_collate", "from_bytes", "in_order", "decoders",
-        "lookup", "start_method", "bytes_across", "cache", "draft", "opencv_resize", "knock_out", "validation",
+        "lookup", "start_method", "bytes_across", "kept", "cache", "draft", "opencv_resize", "knock_out", "validation",
         "callbacks", "sampler_ahead",
     ]  # fmt: skip
 
@@ -299,7 +299,7 @@ def test_more_batches_ahead_are_asked_for_where_workers_rest_and_the_loop_waits(
 
 
 def test_no_workers_are_predicted_where_the_simulation_promises_much_of_them():
-    """They are never tried: the dataset would run in the script's own process."""
+    """Where the weights are kept, they are not tried: the dataset would run in the script's own process."""
     told = {0: Speedup(1.6, 1.2, 2.1, 0.95), 2: Speedup(1.0, 0.9, 1.1, 0.95)}
     figures = replace(
         seen(0.5, num_workers=2, persistent_workers=True, prefetch_factor=8),
@@ -315,3 +315,15 @@ def test_no_workers_are_predicted_where_the_simulation_promises_much_of_them():
     assert num_workers.propose(figures, [gained, worse]) is None
     hardly = replace(figures, foretold=lambda change: Speedup(1.05, 1.0, 1.1, 0.95))
     assert num_workers.propose(hardly, [more]) is None
+    tried = num_workers.propose(replace(figures, discards=True), [more])
+    assert not tried.untried and tried.discards and tried.settings == found.settings
+
+
+def test_no_workers_are_tried_first_where_a_hand_off_is_a_cause_and_weights_may_be_spoiled():
+    """Also where the simulation, which does not know all that a hand-off costs, promises nothing of them."""
+    figures = _with_cause(seen(0.5, num_workers=8), Cause("pickling", 4.0, 4.0, 1), {})
+    assert _settings(num_workers.propose(figures, [])) == {"num_workers": 16}
+    found = num_workers.propose(replace(figures, discards=True), [])
+    assert _settings(found) == {"num_workers": 0} and found.asked_for and found.predicted is None and not found.untried
+    slower = Finding(found, "slower", Speedup(0.5, 0.4, 0.6, 0.95))
+    assert _settings(num_workers.propose(replace(figures, discards=True), [slower])) == {"num_workers": 16}

@@ -297,6 +297,11 @@ def test_a_cache_is_promised_for_when_it_is_full_and_what_is_made_once_is_not():
     )  # fmt: skip
     shown = _shown(replace(ADVICE, findings=(cached,), best=0, discarded=True))
     assert "as fast, once it is full. It was tried on this run." in " ".join(shown.split())
+    assert " in one process" not in shown
+    filled = replace(cached, gain=Speedup(2.0, 1.6, 2.5, 0.95), cache=Cache(1000, 500, 8e9, False, 9.0, 6.0))
+    shown = " ".join(_shown(replace(ADVICE, findings=(filled,), best=0, discarded=True)).split())
+    assert "Filling it takes about 9.00 s in one process: in 3 passes, it gains 1.00× " in shown  # 18 s, or 9 s + 9 s
+    assert ", and in 10 1.54× (" in shown  # 60 s, or 9 s + 30 s
     once = replace(cached, change=replace(cached.change, title="clean made once"), cache=Cache(1000, 1, 8e9, True))
     shown = " ".join(_shown(replace(ADVICE, findings=(once,), best=0, discarded=True)).split())
     assert "full" not in shown and "clean made once: one result of 1.00 kB serves all samples" in shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
 import os
 import sys
@@ -173,6 +174,8 @@ def changed(loader: Any, settings: dict[str, Any], one_thread: bool, edits: tupl
     names["generator"] = torch.Generator().manual_seed((torch.initial_seed() + 7919 * next(_copies)) % 2**63)
     names["persistent_workers"] = False
     names.update({name: value for name, value in settings.items() if name != "multiprocessing_context"})
+    if loader.num_workers and not found.num_workers:
+        names["dataset"] = _copied(loader.dataset)
     if not found.num_workers:
         if not all(one.without_workers for one in edits):
             raise Refused("no-workers")
@@ -187,6 +190,21 @@ def changed(loader: Any, settings: dict[str, Any], one_thread: bool, edits: tupl
     if edits:
         names["worker_init_fn"] = EditedWorker(found.worker_init_fn, edits)
     return found
+
+
+def _copied(dataset: Any) -> Any:
+    """A copy of a dataset, and of those that it holds, with the same samples. What it opens later is its own.
+
+    Raises CannotTry if it cannot be copied.
+    """
+    try:
+        found = copy.copy(dataset)
+        inner = {name: one for name, one in getattr(found, "__dict__", {}).items() if name in ("dataset", "datasets")}
+        for name, one in inner.items():
+            vars(found)[name] = [_copied(each) for each in one] if isinstance(one, list) else _copied(one)
+        return found
+    except Exception as error:
+        raise CannotTry("own-process") from error
 
 
 def _without_end(kind: Any) -> Any:

@@ -9,10 +9,21 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Hashable
+from pathlib import PurePath
 from typing import Any
 
 from pipebench.watch.record.from_handlers import forgiving
 from pipebench.watch.trial.edits import Refused
+
+NAMES = (float, str, bytes, PurePath, tuple, type(None))
+_KEYS = (int, *NAMES)
+
+
+def is_key(found: Any) -> bool:
+    """Whether this tells one call from another, and is the same in each pass: a number, a name, or some of these."""
+    if isinstance(found, tuple):
+        return bool(found) and all(map(is_key, found))
+    return isinstance(found, _KEYS) or (hasattr(found, "__index__") and not getattr(found, "shape", ()))
 
 
 class Kept:

@@ -1,0 +1,207 @@
+"""What each sample builds or opens anew with the same arguments, kept in the worker: an archive, a filter, a tokenizer.
+
+The lines of a large row name it: a class, or a function called "open" or "connect", that is called there. While it is
+tried, the worker keeps what a call gave for its arguments, and closing it does nothing. Some samples of each worker
+must be the same, bit for bit, with and without. What other files of the user's, or libraries, build stays as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from pipebench.remedies.seen import Seen, were_free
+from pipebench.results.advice import Change, Finding, Place
+from pipebench.results.drilled import DrilledLine
+from pipebench.watch.record.patches import Patches, unseen
+from pipebench.watch.trial.compared import Comparing, compare_first
+from pipebench.watch.trial.edits import Edit, Refused
+from pipebench.watch.trial.memo import is_key
+
+PLACE = 7
+LEAST_SHARE = 0.15  # of the time of the workers
+_CALLED = re.compile(r"\b((?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*|open|connect))\(")
+_MOST = 64  # of the kept ones
+
+
+def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
+    if tried or not seen.serves_stages:
+        return None
+    found = max(_lines(seen), key=lambda one: one[0], default=None)
+    if found is None:
+        return None
+    share, name, line = found
+    return Change(
+        "kept", {}, "what it takes in each worker", predicted=were_free(share), title=f"{name} kept",
+        edits={"kept": {"name": name, "file": line.file}}, how=_how(name), at=Place(name, line.file, line.line),
+        discards=True, partly=True,
+    )  # fmt: skip
+
+
+def _how(name: str) -> tuple[str, ...]:
+    return (
+        "Build it once in each process, and keep it open. Beside the dataset:",
+        "@functools.cache",
+        "def kept(process, *arguments):",
+        f"    return {name}(*arguments)",
+        f"Write kept(os.getpid(), ...) in place of {name}(...), without `with`.",
+    )
+
+
+def _lines(seen: Seen) -> Iterator[tuple[float, str, DrilledLine]]:
+    """The lines that call such a class or function, each with its share of the workers' time."""
+    for row in seen.watched.drilled:
+        for line in row.lines if row.loader == seen.loader.loader else ():
+            share, called = row.worker_share * line.share, _CALLED.search(line.text)
+            if share >= LEAST_SHARE and called is not None and line.file:
+                yield share, called[1], line
+
+
+class _Keeper:
+    """What the calls gave, by their arguments. `again` counts the calls that built nothing."""
+
+    def __init__(self) -> None:
+        self.kept: dict[Any, Any] = {}
+        self.again = 0
+
+    def serve(self, plain: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        values = (*args, *kwargs.values())
+        if not all(map(is_key, values)):
+            return plain(*args, **kwargs)
+        key = (*map(type, values), *kwargs, *values)
+        if key in self.kept:
+            self.again += 1
+            return self.kept[key]
+        found = plain(*args, **kwargs)
+        if len(self.kept) < _MOST:
+            found = self.kept[key] = _left_open(found)
+        return found
+
+
+def _left_open(found: Any) -> Any:
+    """The same object, or one around it, of which neither `close` nor the end of a `with` closes anything."""
+    if not hasattr(found, "close"):
+        return found
+    leave = getattr(type(found), "__exit__", None)
+    if leave is None or isinstance(leave, types.FunctionType):  # then it calls its `close`
+        with contextlib.suppress(AttributeError, TypeError):
+            found.close = _nothing
+            return found
+    return _Open(found)
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    pass
+
+
+class _Open:
+    """Stands for an object of a class written in C."""
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._found, name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._found[key]
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._found)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    close = _nothing
+
+
+def _in_place_of(plain: Any, keeper: _Keeper) -> Any:
+    """A function that serves its calls; of a class, an object that also is what `isinstance` asks for."""
+    if not isinstance(plain, type):
+
+        @unseen
+        def served(*args: Any, **kwargs: Any) -> Any:
+            return keeper.serve(plain, args, kwargs)
+
+        return served
+
+    class Kind(type):
+        @unseen
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            return keeper.serve(plain, args, kwargs)
+
+        def __instancecheck__(cls, one: Any) -> bool:
+            return isinstance(one, plain)
+
+        def __getattr__(cls, name: str) -> Any:
+            return getattr(plain, name)
+
+        def __setattr__(cls, name: str, value: Any) -> None:
+            setattr(plain, name, value)
+
+    return Kind(plain.__name__, (), {})
+
+
+class _View:
+    """A module, or a class, in which one name has another value."""
+
+    def __init__(self, plain: Any, names: Sequence[str], keeper: _Keeper) -> None:
+        self._plain = plain
+        setattr(self, names[0], _exchanged(getattr(plain, names[0]), names[1:], keeper))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._plain, name)
+
+
+def _exchanged(plain: Any, names: Sequence[str], keeper: _Keeper) -> Any:
+    return _View(plain, names, keeper) if names else _in_place_of(plain, keeper)
+
+
+class _Keeping(Edit):
+    def __init__(self, name: str, file: str) -> None:
+        self.name, self.file = name, file
+
+    def in_worker(self, fetcher: Any, patches: Patches) -> None:
+        first, *names = self.name.split(".")
+        modules = [one for one in list(sys.modules.values()) if _is_of(one, self.file)]
+        spaces = [vars(one) for one in modules if first in vars(one)]
+        keeper = _Keeper()
+        again = [0]  # in the samples that are compared; the batch makes them once more
+
+        def counted(sample: Any) -> Any:
+            again.append(keeper.again)
+            return sample
+
+        def change() -> None:
+            for space in spaces:
+                plain = space[first]
+                space[first] = _exchanged(plain, names, keeper)
+                patches.on_undo(functools.partial(space.__setitem__, first, plain))
+
+        def used() -> list[Any]:
+            if not again[-1]:
+                raise Refused("not-anew")
+            return []
+
+        if not spaces:
+            raise Refused("no-such-stage")
+        compare_first(fetcher, change, Comparing(0.0, counted), used)
+
+
+edit = _Keeping
+
+
+def _is_of(module: Any, file: str) -> bool:
+    return os.path.abspath(getattr(module, "__file__", None) or "") == file

@@ -1,0 +1,175 @@
+"""What each sample builds or opens anew with the same arguments is kept, if the samples stay the same."""
+
+import functools
+import os
+import sqlite3
+import zipfile
+import zipfile as archives  # a second name of a module
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import small_worker
+import torch
+from made_up_trials import seen
+
+from pipebench.remedies import kept
+from pipebench.results.drilled import DrilledLine, DrilledRow
+from pipebench.watch.trial.edits import Refused
+
+FILE = os.path.abspath(__file__)
+
+
+class Window:
+    """Something that takes long to build."""
+
+    built = 0
+
+    def __init__(self, length, kind="hann"):
+        Window.built += 1
+        self.values = np.hanning(length)
+
+
+class Counter:
+    def __init__(self, first):
+        self.count = first
+
+    def next(self):
+        self.count += 1
+        return self.count
+
+
+class Windows:
+    def __getitem__(self, index):
+        window = Window(8, kind="hann")
+        assert isinstance(window, Window)
+        return torch.from_numpy(window.values) * index
+
+
+class Counts:
+    def __getitem__(self, index):
+        return Counter(0).next()
+
+
+class Own:
+    def __getitem__(self, index):
+        return Window(index + 4).values
+
+
+class Zipped:
+    def __init__(self, file):
+        self.file = file
+
+    def __getitem__(self, index):
+        with zipfile.ZipFile(self.file) as archive:
+            assert isinstance(archive, zipfile.ZipFile)
+            return archive.read(f"{index}.txt")
+
+
+class Rows:
+    def __init__(self, file):
+        self.file = file
+
+    def __getitem__(self, index):
+        rows = sqlite3.connect(self.file)
+        try:
+            return rows.execute("select value from data where number = ?", (index,)).fetchone()[0]
+        finally:
+            rows.close()
+
+
+def _fetched(dataset, name, batches, told=None):
+    edit = kept.edit(name, FILE)
+    return small_worker.fetched(dataset, edit, batches, told=told)
+
+
+def test_an_object_of_a_class_is_built_once_for_its_arguments_and_then_the_class_is_as_before():
+    plain = Window
+    told, batches = [], [[1, 2], [3, 4], [5, 6]]
+    before = [[Windows()[one] for one in batch] for batch in batches]
+    Window.built = 0
+    found = _fetched(Windows(), "Window", batches, told)
+    assert all(torch.equal(*pair) for pairs in zip(found, before, strict=True) for pair in zip(*pairs, strict=True))
+    assert Window.built == 2 * 2 + 1  # two samples of the first batch, twice, to compare; then one for all
+    assert [one.largest for one in told] == [0.0] and Window is plain
+
+
+def test_an_archive_stays_open_though_each_sample_closes_it(tmp_path, monkeypatch):
+    opened = []
+    real = zipfile.ZipFile.__init__
+    monkeypatch.setattr(zipfile.ZipFile, "__init__", lambda self, *args: opened.append(args) or real(self, *args))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for number in range(6):
+            archive.writestr(f"{number}.txt", str(number) * 100)
+    opened.clear()
+    found = _fetched(Zipped(tmp_path / "a.zip"), "zipfile.ZipFile", [[0, 1], [2, 3], [5, 4]])
+    assert [one[:1] for batch in found for one in batch] == [b"0", b"1", b"2", b"3", b"5", b"4"]
+    assert len(opened) == 5 and zipfile is archives
+
+
+def test_a_connection_of_a_class_in_c_stays_open(tmp_path):
+    with sqlite3.connect(tmp_path / "a.db") as rows:
+        rows.execute("create table data (number integer, value integer)")
+        rows.executemany("insert into data values (?, ?)", [(one, one * one) for one in range(6)])
+    rows.close()
+    assert _fetched(Rows(tmp_path / "a.db"), "sqlite3.connect", [[0, 1], [4, 5]]) == [[0, 1], [16, 25]]
+    assert isinstance(sqlite3.connect(":memory:"), sqlite3.Connection)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "name", "reason"),
+    [
+        (Counts(), "Counter", "samples-differ"),  # it counts on
+        (Own(), "Window", "not-anew"),
+        (Windows(), "Elsewhere", "no-such-stage"),
+    ],
+)
+def test_what_has_a_state_or_other_arguments_each_time_is_not_kept(dataset, name, reason):
+    with pytest.raises(Refused, match=reason):
+        _fetched(dataset, name, [[1, 2, 3]])
+
+
+def _line(text, share, line=7):
+    return DrilledLine(FILE, "read", line, "", text, 100, share, share, share)
+
+
+def _seen(*lines, worker_share=0.8, **more):
+    row = DrilledRow(1, "__getitem__", "getitem", worker_share, 200, 0, lines)
+    figures = seen(0.5, **more)
+    return replace(figures, discards=True, watched=replace(figures.watched, drilled=(row,)))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("with zipfile.ZipFile(self.file) as archive:", "zipfile.ZipFile"),
+        ("mel = torchaudio.transforms.MelSpectrogram(16000)(wave)", "torchaudio.transforms.MelSpectrogram"),
+        ("rows = sqlite3.connect(path)", "sqlite3.connect"),
+        ("return np.sqrt(values)", None),
+        ("for one in self.reopen(path):", None),
+    ],
+)
+def test_a_line_that_takes_much_of_the_time_names_what_is_built_there(text, name):
+    change = kept.propose(_seen(_line("pass", 0.1), _line(text, 0.6)), [])
+    assert (change and change.edits["kept"]) == (name and {"name": name, "file": FILE})
+    if change is not None:
+        assert change.predicted == pytest.approx(1 / (1 - 0.8 * 0.6)) and change.discards
+        assert change.title == f"{name} kept" and any(f"return {name}(*arguments)" in one for one in change.how)
+
+
+def test_what_takes_little_or_what_was_tried_is_not_proposed():
+    line = _line("Window(8)", 0.6)
+    assert kept.propose(_seen(_line("Window(8)", 0.1)), []) is None
+    assert kept.propose(_seen(line, worker_share=0.2), []) is None
+    assert kept.propose(_seen(line, num_workers=0), []) is None
+    assert kept.propose(replace(_seen(line), discards=False), []) is None
+    assert kept.propose(_seen(line), [object()]) is None
+
+
+def test_what_a_function_gets_decides_what_it_gives():
+    """Numbers that are equal and of different types are different arguments."""
+    keeper = kept._Keeper()
+    call = functools.partial(keeper.serve, lambda *args, **named: [args, named])
+    assert call((1,), {}) is call((1,), {}) and call((1,), {}) is not call((1.0,), {})
+    assert call((1,), {"a": 2}) is not call((1, 2), {}) and keeper.again == 2  # not of the other types
+    assert call(([1],), {}) is not call(([1],), {})
