@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from advice_planted import Planted
-from advice_whole import FIFTH, FOURTH, SEVENTH, SIXTH
+from advice_whole import whole_sets
 
 _FOR_EVER = "1000000000"
 
@@ -114,8 +114,5 @@ THIRD = (
 )  # fmt: skip
 
 
-SETS = {
-    "scripts": PLANTED, "independent": INDEPENDENT, "second": SECOND, "third": THIRD, "fourth": FOURTH, "fifth": FIFTH,
-    "sixth": SIXTH, "seventh": SEVENTH,
-}  # fmt: skip
+SETS = {"scripts": PLANTED, "independent": INDEPENDENT, "second": SECOND, "third": THIRD, **whole_sets()}
 """The scripts by folder of `tests/advice`."""

@@ -56,13 +56,13 @@ def _one_table(report: Report, known: Sequence[str]) -> Iterator[Table]:
 
 
 def noise(report: Report, full: bool = True) -> str | None:
-    """What disturbed the run, in one line for all rows: the worst case, and if `full` that of each kind.
+    """What disturbed the run, in one line for all timed rows: the worst case, and if `full` that of each kind.
 
     None if nothing did.
     """
-    rows = [one.warnings for one in report.measurements]
-    rows += [one.warnings for one in report.ceilings]
-    rows += [one.warnings for one in report.loader or ()]
+    rows = [one.warnings for one in report.measurements if not one.skipped]
+    rows += [one.warnings for one in report.ceilings if not one.skipped]
+    rows += [one.warnings for one in report.loader or () if not one.skipped]
     rows += [report.training.warnings] if report.training else []
     found = [one for warnings in rows for one in warnings if one.code in NOISE]
     if not found:

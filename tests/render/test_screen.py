@@ -119,8 +119,11 @@ def test_noise_is_one_line_for_the_whole_run():
     less = replace(wide, problem="±12 % between 5 processes", severity=0.12)
     rows = tuple(replace(one, warnings=(load, less)) for one in LAB.measurements)
     rows = (replace(rows[0], warnings=(load, wide)), *rows[1:])
-    noisy = replace(LAB, measurements=rows, loader=None, training=None, ceilings=())
+    left_out = replace(rows[0], summary=None, readings_s=(), warnings=(), skipped=Skipped("no-package", "no package"))
+    noisy = replace(LAB, measurements=(*rows, left_out), loader=None, training=None, ceilings=())
     shown = " ".join(text.table(noisy, width=80).split())
+    timed = sum(not one.skipped for one in rows)
+    assert f"Noise in {timed} of {timed} rows." in shown
     assert "At worst: ±40 % between 5 processes (a quieter machine)." in shown and "30 %" not in shown
     full = " ".join(text.table(noisy, width=80, full=True).split())
     assert full.count("Noise in ") == 1 and full.count("other processes used 30 %") == 1 and "±12 % between" not in full
