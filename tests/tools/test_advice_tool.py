@@ -99,7 +99,7 @@ def test_the_published_tables_are_the_report_of_the_published_lines(report, name
     assert f"```\n{report.report([json.loads(one) for one in lines])}```\n" in page
 
 
-_WHOLE = {"fourth": 9, "fifth": 8, "sixth": 8, "seventh": 8, "eighth": 8, "ninth": 8}  # scripts whose whole runs are timed
+_WHOLE = {"fourth": 9, "fifth": 8, "sixth": 8, "seventh": 8, "eighth": 8, "ninth": 8}  # whole runs are timed
 
 
 @pytest.fixture
