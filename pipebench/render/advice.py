@@ -216,7 +216,8 @@ def named(change: Change) -> str:
     """A change as the user writes it."""
     if change.knock_out:
         return f"{printable(change.title)} from a memo"
-    words = [f"{name}={value!r}" for name, value in change.settings.items()]
+    none = change.settings.get("num_workers") == 0  # what else changes then, torch asks for: the snippet has it
+    words = [f"{name}={value!r}" for name, value in change.settings.items() if not none or name == "num_workers"]
     thread = ["one thread in workers"] if change.one_thread else []
     return ", ".join([*words, *thread, *([printable(change.title)] if change.title else [])])
 
@@ -335,7 +336,7 @@ def _writing(advice: Advice) -> Iterator[Part]:
     if chosen.change.settings and advice.unwritten == "library":
         yield from in_library(chosen.change, advice.made_by, advice.file, advice.line)
     elif chosen.change.settings and not shown:
-        yield f"Write, in {place}: DataLoader(..., {named(_keywords(chosen.change))})"
+        yield f"Write, in {place}: DataLoader(..., {_keywords(chosen.change)})"
     if chosen.change.one_thread:
         yield from one_thread(chosen.change, place)
     yield from by_hand(chosen.change)
@@ -343,8 +344,8 @@ def _writing(advice: Advice) -> Iterator[Part]:
     yield from patched(advice.patch)
 
 
-def _keywords(change: Change) -> Change:
-    return Change(change.remedy, change.settings)
+def _keywords(change: Change) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in change.settings.items())
 
 
 def _closing(advice: Advice, goes_on: bool) -> Iterator[str]:

@@ -290,6 +290,15 @@ def test_what_was_cut_short_is_said_below_the_verdict_and_a_longer_training_is_n
     assert "advise again when it runs to its end." in shown and "longer training" not in shown
 
 
+def test_no_workers_are_named_without_what_torch_asks_for_besides():
+    settings = {"num_workers": 0, "persistent_workers": False, "prefetch_factor": None}
+    none = replace(DRAFT, change=Change("num_workers", settings, "−2 processes"), difference=None)
+    shown = _shown(replace(ADVICE, findings=(none,), best=0, snippet=None))
+    assert shown.startswith("num_workers=0 makes the training loop ")
+    written = "DataLoader(..., num_workers=0, persistent_workers=False, prefetch_factor=None)"
+    assert written in " ".join(shown.split())
+
+
 def test_a_cache_is_promised_for_when_it_is_full_and_what_is_made_once_is_not():
     cached = replace(
         DRAFT, change=Change("cache", {}, "memory", title="a cache of clean", edits={"cache": {"name": "clean"}}),
