@@ -344,9 +344,13 @@ class Conductor:
             self.findings[again] = found
 
     def _wait_for(self, until: float, soon: float) -> bool:
-        """Waits for pairs: until there are enough, and after `soon` only for the least that can be read."""
+        """Waits for pairs: until there are enough, and after `soon` only for the least that can be read.
+
+        What looks like a gain is not put off.
+        """
         while self.run.now() < until and not self._trial.failed:
-            if self._trial.enough() or (self.run.now() >= soon and self._trial.readable):
+            late = self.run.now() >= soon and not judging.promises(self._trial.ratios())
+            if self._trial.enough() or (late and self._trial.readable):
                 break
             if not self.run.wait(_STEP_S):
                 self._read()

@@ -27,6 +27,7 @@ _OF_TWO = 1.25  # the least that the low end of a gain must be if it rests on tw
 _NOT_LOST = 0.8  # the low end of an interval: below it, a prediction says nothing
 _NEARLY = 0.95  # of the best gain: then the cheaper change is better
 _TELLING = 1.1  # the least speed-up that is named though it was not shown
+_MANY_PAIRS, _OF_MANY = 5, 1.05  # and of what was faster in each of so many pairs
 TOGETHER = "together"
 
 
@@ -83,6 +84,11 @@ def enough(found: Sequence[float], most: int = MOST_PAIRS) -> bool:
     return so_far.high < WORTH or (so_far.low > 1.0 and so_far.high / so_far.low < _PRECISE)
 
 
+def promises(found: Sequence[float]) -> bool:
+    """Whether each of these pairs was faster by what an edit is worth, and the middle one by what is named."""
+    return len(found) >= LEAST_PAIRS and min(found) > WORTH and median(found) >= _TELLING
+
+
 def outcome(found: Speedup | None, pairs: int = LEAST_PAIRS) -> Outcome:
     """What so many pairs say. It is a gain only if the interval for another run is faster, by what an edit is worth.
 
@@ -101,10 +107,11 @@ def unclear(findings: Sequence[Finding]) -> int | None:
     """The finding that is worth more pairs, if there is time left: the largest gain that could not be told.
 
     None: there is none, or what could not be told would not change the advice. A knock-out is no change to advise, and
-    what is not advisable is not the one to follow. If all is told, it is the advice itself, if its gain is only roughly
+    what is not advisable is not the one to follow. A cache, which must be filled first, makes no other change needless.
+    If all is told, it is the advice itself, if its gain is only roughly
     known: trials end as soon as an interval excludes 1, so of many noisy ones some do by chance.
     """
-    most = max((one.gain.speedup for one in findings if one.outcome == "gain" and one.gain), default=1.0)
+    most = max((one.gain.speedup for one in findings if _gains_at_once(one) and one.gain), default=1.0)
     open_ones = [
         (one.gain.speedup, place)
         for place, one in enumerate(findings)
@@ -115,6 +122,10 @@ def unclear(findings: Sequence[Finding]) -> int | None:
         return place
     chosen = best(advisable(findings))
     return chosen if chosen is not None and _is_rough(findings[chosen]) else None
+
+
+def _gains_at_once(found: Finding) -> bool:
+    return found.outcome == "gain" and not found.fills
 
 
 def _has_room(found: Finding) -> bool:
@@ -234,7 +245,8 @@ def foretold(findings: Sequence[Finding], computing: bool = False) -> int | None
         ]
     anew += [(one.if_taken or 0.0, place) for place, one in worth if one.change.asked_for and one.if_taken]
     speedup, place = max([*likely, *anew], key=lambda one: (one[0], -one[1]), default=(0.0, 0))
-    return place if speedup >= _TELLING else None
+    many = len(findings) > place and len(findings[place].ratios) >= _MANY_PAIRS and _likely(findings[place])
+    return place if speedup >= (_OF_MANY if many else _TELLING) else None
 
 
 def promising(change: Change, told: Speedup) -> bool:

@@ -1,4 +1,4 @@
-"""Workers that wait for one another: more of them were tried and brought nothing. Told in the account. Pure."""
+"""What trials of more workers say of causes in the account: that they wait for one another, or are no remedy. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pipebench.remedies.seen import without
 from pipebench.results.account import Cause
 from pipebench.results.advice import Finding
 from pipebench.results.watched import WatchResult
@@ -13,17 +14,34 @@ from pipebench.results.watched import WatchResult
 _CAUSES = ("workers-blocked", "storage", "no-workers")
 _MOST_OF = 0.4  # of the looks at a row: a line that is named
 _BELOW = 0.8  # of what a loop without waits would gain: else the loop itself is the limit
-_FEW = 1.25  # the most that an unclear trial may leave open
+_FEW = 1.25  # the most that an unclear trial may leave open, or that a cause may save that a trial has belied
 
 
 def with_shared(watched: WatchResult, findings: Sequence[Finding], loader: int) -> WatchResult:
-    """The same result. If more workers that wait brought no more, the cause says so, and the line where they wait."""
+    """The same result. If more workers that wait brought no more, the cause says so, and the line where they wait.
+
+    That there are no workers is no cause if some were tried and brought nothing, and if it could not save much.
+    """
     account = watched.account
-    tried = _tried(findings)
-    if account is None or tried is None:
+    if account is None:
         return watched
-    causes = tuple(_told(watched, one, tried) if _is_wait(watched, one, loader) else one for one in account.causes)
+    tried, causes = _tried(findings), account.causes
+    if _were_no_remedy(findings):
+        causes = tuple(one for one in causes if not _is_small(watched, one, loader))
+    if tried is not None:
+        causes = tuple(_told(watched, one, tried) if _is_wait(watched, one, loader) else one for one in causes)
     return replace(watched, account=replace(account, causes=causes))
+
+
+def _were_no_remedy(findings: Sequence[Finding]) -> bool:
+    """Whether workers were tried, and no number of them gained or may have gained."""
+    tried = [one for one in findings if one.change.remedy == "num_workers" and one.change.settings["num_workers"]]
+    return bool(tried) and all(one.outcome in ("no-gain", "slower") for one in tried)
+
+
+def _is_small(watched: WatchResult, cause: Cause, loader: int) -> bool:
+    small = without(watched, cause.recoverable_s or 0.0) <= _FEW
+    return cause.code == "no-workers" and cause.loader == loader and small
 
 
 def _is_wait(watched: WatchResult, cause: Cause, loader: int) -> bool:

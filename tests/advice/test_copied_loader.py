@@ -58,6 +58,50 @@ def test_what_the_class_of_a_loader_changes_holds_for_a_copy_too():
     assert [arm.draw().tolist()[0] for _ in range(3)] == [0, 4, 8] and loader.asked == ["Infinite"]
 
 
+class Opened(torch.utils.data.Dataset):
+    """It opens what it reads when it is first needed."""
+
+    def __init__(self):
+        self.numbers = None
+
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, index):
+        self.numbers = self.numbers or list(range(12))
+        return self.numbers[index]
+
+
+def _first(loader):
+    arm = arms.opened(loader, Deal(iter(loader._index_sampler)), DataLoader.__iter__, _BaseDataLoaderIter.__next__)
+    arm.begin()
+    return arm.draw().tolist()
+
+
+@pytest.mark.parametrize(
+    "around", [lambda one: one, lambda one: torch.utils.data.Subset(one, range(12)), lambda one: one + Opened()]
+)
+def test_without_workers_a_copy_of_the_dataset_makes_the_batches(around):
+    """What it opens in the script's own process stays with it: workers that are forked later do not share it."""
+    inner = Opened()
+    loader = DataLoader(around(inner), batch_size=4, num_workers=2, persistent_workers=True)
+    found = _copy(loader, num_workers=0, persistent_workers=False)
+    assert _first(found) == [0, 1, 2, 3] and inner.numbers is None
+    assert found.dataset is not loader.dataset and type(found.dataset) is type(loader.dataset)
+    assert _copy(loader, num_workers=1).dataset is loader.dataset
+    assert _copy(DataLoader(inner, batch_size=4), num_workers=0).dataset is inner  # the script's own has no workers
+
+
+def test_a_dataset_that_cannot_be_copied_is_not_tried_without_workers():
+    class Alone(Opened):
+        def __copy__(self):
+            raise TypeError("there is one connection")
+
+    loader = DataLoader(Alone(), batch_size=4, num_workers=2)
+    with pytest.raises(arms.CannotTry, match="own-process"):
+        _copy(loader, num_workers=0)
+
+
 class Eager:
     """A batch sampler that draws its order as soon as it is iterated, not at its first batch."""
 

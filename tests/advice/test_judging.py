@@ -210,6 +210,8 @@ def _untried(speedup, low, **more):
         ([_unclear(1.3, 1.4)], None),  # two pairs
         ([_unclear(1.3, 1.4, asked_for=True)], 0),
         ([_unclear(1.04, 1.05, 1.06)], None),  # too little to name
+        ([_unclear(1.04, 1.08, 1.07, 1.12, 1.06)], 0),  # but in each of five pairs
+        ([_unclear(1.04, 1.045, 1.04, 1.06, 1.045)], None),
         ([_unclear(1.18, 1.3, 1.44, gives_up=True)], None),
         ([_untried(1.5, 1.2)], 0),
         ([_untried(1.5, 0.9)], None),
@@ -222,6 +224,21 @@ def _untried(speedup, low, **more):
 )
 def test_the_best_guess_where_nothing_was_shown(findings, place):
     assert foretold(findings) == place
+
+
+@pytest.mark.parametrize(
+    ("pairs", "found"),
+    [((1.7, 1.9, 1.3), True), ((1.7, 1.9), False), ((1.7, 1.0, 1.3), False), ((1.05, 1.06, 1.2), False)],
+)
+def test_what_looks_like_a_gain_is_not_put_off(pairs, found):
+    assert judging.promises(pairs) is found
+
+
+def test_a_cache_does_not_make_it_needless_to_tell_what_else_gains():
+    cache = Change("cache", {}, edits={"cache": {"name": "get"}})
+    kept = Finding(cache, "gain", gain([5.4, 5.3, 5.0]), (5.4, 5.3, 5.0))
+    assert unclear([_unclear(1.7, 1.93, 1.3), kept]) == 0
+    assert unclear([_unclear(1.7, 1.93, 1.3), replace(kept, change=Change("num_workers", {"num_workers": 4}))]) is None
 
 
 def test_a_simulation_that_was_wrong_about_what_was_tried_is_no_ground_for_a_guess():

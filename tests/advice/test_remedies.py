@@ -17,6 +17,7 @@ from pipebench.remedies import (
     persistent_workers,
     prefetch_factor,
     remedies,
+    spread_evenly,
     start_method,
 )
 from pipebench.remedies.seen import Seen
@@ -53,7 +54,7 @@ def test_every_module_is_a_remedy_in_a_stated_order():
         "persistent_workers", "one_thread", "as_tensors", "num_workers", "getitems", "prefetch_factor",
         "pin_memory", "ring_collate", "from_bytes", "in_order", "decoders",
         "lookup", "start_method", "bytes_across", "kept", "cache", "draft", "opencv_resize", "knock_out", "validation",
-        "callbacks", "sampler_ahead",
+        "callbacks", "sampler_ahead", "spread_evenly",
     ]  # fmt: skip
 
 
@@ -327,3 +328,10 @@ def test_no_workers_are_tried_first_where_a_hand_off_is_a_cause_and_weights_may_
     assert _settings(found) == {"num_workers": 0} and found.asked_for and found.predicted is None and not found.untried
     slower = Finding(found, "slower", Speedup(0.5, 0.4, 0.6, 0.95))
     assert _settings(num_workers.propose(replace(figures, discards=True), [slower])) == {"num_workers": 16}
+
+
+def test_work_that_is_spread_unevenly_is_a_change_of_the_dataset_and_its_gain_is_predicted():
+    """The account has 12 s, of which 4 could be saved."""
+    found = spread_evenly.propose(_with_cause(seen(0.5), Cause("uneven-workers", 4.0, 4.0, 1), {}), [])
+    assert found.of_script and not found.settings and "info.num_workers" in " ".join(found.how)
+    assert spread_evenly.propose(_with_cause(seen(0.5), Cause("stage", 4.0, 4.0, 1), {}), []) is None

@@ -63,3 +63,24 @@ def test_without_such_a_trial_nothing_is_said(tried):
 
 def test_workers_that_compute_are_another_matter():
     assert with_shared(_run("stage"), [_tried(4, "no-gain", 1.0)], 1) == _run("stage")
+
+
+@pytest.mark.parametrize(
+    ("saved", "tried", "left"),
+    [
+        (1.0, [_tried(2, "no-gain", 1.0)], False),
+        (1.0, [_tried(2, "slower", 0.8), _tried(4, "no-gain", 1.0)], False),
+        (1.0, [_tried(2, "unclear", 1.1)], True),
+        (1.0, [_tried(2, "gain", 1.1)], True),
+        (1.0, [], True),
+        (4.0, [_tried(2, "no-gain", 1.0)], True),  # what batches cost in the loop stays a cause, with its stage
+    ],
+)
+def test_that_there_are_no_workers_is_no_small_cause_where_workers_brought_nothing(saved, tried, left):
+    found = Cause("no-workers", saved, saved, 1, {"usable_cores": 2.0})
+    run = _run()
+    rows = (AccountRow("make-batch", saved, 1, saved), AccountRow("training", 8.0, 1))
+    run = replace(run, account=Account(10.0, rows, (found, *run.account.causes)))
+    codes = [one.code for one in with_shared(run, tried, 1).account.causes]
+    assert codes == ["no-workers"] * left + ["workers-blocked"]
+    assert [one.code for one in with_shared(run, tried, 2).account.causes] == ["no-workers", "workers-blocked"]

@@ -1,0 +1,26 @@
+"""Work that is spread evenly among the workers of a stream. A change of the dataset: predicted from the account."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipebench.remedies.seen import WORTH, Seen, without
+from pipebench.results.advice import Change, Finding
+
+PLACE = 13
+HOW = (
+    "Give each worker a part of all samples, not some of the shards: in __iter__,",
+    "samples[info.id :: info.num_workers] with info = torch.utils.data.get_worker_info(),",
+    "or deal the shards by their sizes.",
+)
+
+
+def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
+    saved = seen.could_save("uneven-workers")
+    predicted = without(seen.watched, saved)
+    if predicted < WORTH:
+        return None
+    return Change(
+        "spread_evenly", {}, f"saves about {saved:.1f} s", predicted=predicted, title="work spread evenly",
+        how=HOW, of_script=True,
+    )  # fmt: skip
