@@ -186,9 +186,12 @@ class Finding:
         found = self.run or self.gain
         if found is None or not self.fills:
             return found
-        if self.cache is None or self.cache.fill_s is None or not self.cache.pass_s:
+        cache = self.cache
+        if cache is None or cache.fill_s is None or cache.pass_s is None:
             return None
-        first = self.cache.fill_s / self.cache.pass_s / passes
+        if min(found.low, found.speedup, found.high, cache.pass_s) <= 0.0 or cache.fill_s < 0.0:  # of a made-up report
+            return None
+        first = cache.fill_s / cache.pass_s / passes
         speedup, low, high = (1 / (first + 1 / one) for one in (found.speedup, found.low, found.high))
         return Speedup(speedup, low, high, found.confidence)
 
