@@ -158,8 +158,9 @@ class Watchdog:
 
     def begin(self, workers: Callable[[], Sequence[Any]]) -> None:
         if self._notebook.workers and self._thread is None:
-            self._thread = threading.Thread(target=self._watch, args=(workers,), name="pipebench-watchdog", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._watch, args=(workers,), name="pipebench-watchdog", daemon=True)
+            thread.start()  # torch may raise here that a worker was killed
+            self._thread = thread
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:

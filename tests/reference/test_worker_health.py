@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import tempfile
+import threading
 import time
 from multiprocessing.connection import arbitrary_address
 
@@ -52,6 +53,25 @@ def test_the_kernels_count_tells_whether_memory_ran_out(counts, said, monkeypatc
     ):
         live.start()
     assert said in raised.value.remedy
+
+
+def test_a_worker_that_is_killed_while_the_watchdog_starts_is_named(monkeypatch):
+    """torch raises its error at any place in this process."""
+
+    plain = threading.Thread.start
+
+    def killed(thread):
+        if thread.name == "pipebench-watchdog":
+            raise RuntimeError("DataLoader worker is killed by signal: Killed.")
+        plain(thread)
+
+    with pytest.raises(worker_health.WorkerFailure, match="killed by SIGKILL"), opened(_killed) as live:
+        monkeypatch.setattr(threading.Thread, "start", killed)
+        live.start()
+
+
+def _killed():
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.parametrize(
