@@ -38,7 +38,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         return None
     share, name, line = found
     return Change(
-        "kept", {}, "what it takes in each worker", predicted=were_free(share), title=f"{name} kept",
+        "kept", {}, "memory in each worker", predicted=were_free(share), title=f"{name} kept",
         edits={"kept": {"name": name, "file": line.file}}, how=_how(name), at=Place(name, line.file, line.line),
         discards=True, partly=True,
     )  # fmt: skip
