@@ -166,11 +166,17 @@ def _given_up(advice: Advice) -> str:
     """What gained at a price that nobody is advised to pay."""
     found = (one for one in advice.findings if not one.advisable and one.outcome == "gain" and one.gain is not None)
     return "".join(
-        f" {_sentence_case(named(one.change))} makes the loop {spoken(one.gain)} as fast, but "
-        f"{'gives something up' if one.change.gives_up else 'does not fit into memory'}."
+        f" {_sentence_case(named(one.change))} makes the loop {spoken(one.gain)} as fast, but {_price(one)}."
         for one in found
         if one.gain is not None
     )
+
+
+def _price(found: Finding) -> str:
+    if found.change.gives_up:
+        return "gives something up"
+    fits = found.cache is None or found.cache.fits
+    return f"takes longer to fill than it gains in {SOME_PASSES} passes" if fits else "does not fit into memory"
 
 
 def _nothing(advice: Advice) -> str:
