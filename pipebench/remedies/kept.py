@@ -26,7 +26,9 @@ from pipebench.watch.trial.memo import is_key, same
 
 PLACE = 7
 LEAST_SHARE = 0.15  # of the time of the workers
-_CALLED = re.compile(r"\b((?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*|open|connect))\(")
+_CALLED = re.compile(r"(?<![.\w])((?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*|open|connect))\(")
+_NO_CODE = re.compile(r"""("[^"]*"|'[^']*')|#.*""")
+_OF_OBJECTS, _CHEAP = ("self", "cls"), ("Path", "PurePath")
 _MOST = 64  # of the kept ones
 
 
@@ -59,9 +61,18 @@ def _lines(seen: Seen) -> Iterator[tuple[float, str, DrilledLine]]:
     """The lines that call such a class or function, each with its share of the workers' time."""
     for row in seen.watched.drilled:
         for line in row.lines if row.loader == seen.loader.loader else ():
-            share, called = row.worker_share * line.share, _CALLED.search(line.text)
-            if share >= LEAST_SHARE and called is not None and line.file:
-                yield share, called[1], line
+            share, called = row.worker_share * line.share, _called(line.text)
+            if share >= LEAST_SHARE and called and line.file:
+                yield share, called, line
+
+
+def _called(text: str) -> str:
+    """The first class or function that a line builds something with ("": none)."""
+    for found in _CALLED.findall(_NO_CODE.sub("''", text)):
+        names = found.split(".")
+        if names[0] not in _OF_OBJECTS and names[-1] not in _CHEAP:
+            return str(found)
+    return ""
 
 
 class _Keeper:

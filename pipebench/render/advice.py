@@ -267,7 +267,8 @@ def _notes(advice: Advice, rows: Sequence[object], full: bool) -> Iterator[str]:
     yield from (_differs(one) for one in advice.findings if one.difference is not None and one.difference.largest)
     equal = advice.chosen.difference if advice.chosen is not None else None
     if advice.chosen is not None and equal is not None and not equal.largest:
-        yield f"{named(advice.chosen.change)}: samples are the same, bit for bit ({equal.values:,} values compared)."
+        compared = f" ({equal.values:,} values compared)" if equal.values else ""  # only numbers in arrays are counted
+        yield f"{named(advice.chosen.change)}: samples are the same, bit for bit{compared}."
     yield from (_cached(one, one.cache) for one in advice.findings if one.cache is not None)
     if any(one.by == "passes" and one.gain for one in advice.findings):
         yield _BY_PASSES

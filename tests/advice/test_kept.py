@@ -235,6 +235,11 @@ def _seen(*lines, worker_share=0.8, **more):
         ("rows = sqlite3.connect(path)", "sqlite3.connect"),
         ("return np.sqrt(values)", None),
         ("for one in self.reopen(path):", None),
+        ("rows = pandas.read_csv(Path(self.root) / name)", None),  # a path costs nothing
+        ("image = decode(path)  # not Image.open(path)", None),
+        ("rows = read('Table(1)', zipfile.ZipFile(path))", "zipfile.ZipFile"),
+        ("with self.Reader(path) as one, shelf[0].open(path) as two:", None),  # no names of the module
+        ("with self.lock, zipfile.ZipFile(path) as archive:", "zipfile.ZipFile"),
     ],
 )
 def test_a_line_that_takes_much_of_the_time_names_what_is_built_there(text, name):

@@ -222,6 +222,8 @@ def test_of_a_long_place_only_the_lines_that_change_are_shown():
     assert "decoding at reduced size: samples are the same, bit for bit (600,000 values compared)." in " ".join(
         shown.split()
     )
+    text = replace(same, difference=Difference(0.0, 0.0, 0.0, 0))  # of samples without arrays, no values are counted
+    assert "samples are the same, bit for bit." in _shown(replace(ADVICE, findings=(text,), best=0))
 
 
 def test_what_does_not_apply_has_no_line():
