@@ -1,5 +1,7 @@
 """Without workers, a copy of the dataset makes the batches: what it opens in the script's process is its own."""
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -23,14 +25,18 @@ class Lazy(Dataset):
     """It keeps open, in several ways, what it has once needed."""
 
     def __init__(self):
+        self.get = self.handle
         self.handles, self.reader, self.readers = {}, Reader(), [Reader()]
 
     def __len__(self):
         return 12
 
     def __getitem__(self, index):
-        self.handles[index] = "open"
+        self.get(index)
         return self.reader.read(self.readers[0].read(index))
+
+    def handle(self, index):
+        self.handles[index] = "open"
 
     @property
     def opened(self):
@@ -51,6 +57,13 @@ class Around(Dataset):
         return (inner[0] if isinstance(inner, (list, tuple)) else inner)[index]
 
 
+class Looking(Around):
+    """It looks up what it lacks in the dataset that it holds."""
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+
 def _changed(dataset, **how):
     return arms.changed(DataLoader(dataset, batch_size=4, num_workers=2, **how), {"num_workers": 0}, False)
 
@@ -60,6 +73,7 @@ def _changed(dataset, **how):
     [
         lambda one: one,
         lambda one: Around(base=one),
+        lambda one: Looking(inner=one),
         lambda one: Around(datasets=(one, one)),
         lambda one: Around(parts=[one] * 200),
         lambda one: Around(dataset=Around(source=one)),
@@ -104,6 +118,7 @@ def test_a_collate_function_of_the_dataset_is_that_of_the_copy():
 
     data = Padded()
     assert next(iter(_changed(data, collate_fn=data.collate))) == [4, 4] and not hasattr(data, "longest")
+    assert next(iter(_changed(data, collate_fn=functools.partial(data.collate)))) == [4, 4]
     assert _changed(data, collate_fn=Padded().collate).collate_fn.__self__ is not data
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import itertools
 import os
 import sys
@@ -195,7 +196,7 @@ def changed(loader: Any, settings: dict[str, Any], one_thread: bool, edits: tupl
 
 
 def _copied(loader: Any) -> dict[str, Any]:
-    """A copy of the dataset with the same samples, and its own method as `collate_fn`, if the loader has one as that.
+    """A copy of the dataset with the same samples, and the `collate_fn`: if it is a method of the dataset, its copy's.
 
     Raises CannotTry if the dataset cannot be copied.
     """
@@ -204,10 +205,7 @@ def _copied(loader: Any) -> dict[str, Any]:
         found = {"dataset": _copy(loader.dataset, known)}
     except Exception as error:
         raise CannotTry("own-process") from error
-    collate = loader.collate_fn
-    if isinstance(collate, types.MethodType) and id(collate.__self__) in known:
-        found["collate_fn"] = types.MethodType(collate.__func__, known[id(collate.__self__)])
-    return found
+    return {**found, "collate_fn": _bound(loader.collate_fn, known)}
 
 
 def _copy(dataset: Any, known: dict[int, Any]) -> Any:
@@ -218,7 +216,7 @@ def _copy(dataset: Any, known: dict[int, Any]) -> Any:
     """
     if id(dataset) in known or _is_array(dataset):
         return known.get(id(dataset), dataset)
-    found = known[id(dataset)] = copy.copy(dataset)
+    found = known[id(dataset)] = _shallow(dataset)
     if found is dataset:
         if _is_dataset(dataset):
             raise CannotTry("own-process")
@@ -227,6 +225,24 @@ def _copy(dataset: Any, known: dict[int, Any]) -> Any:
     for name, one in list(names.items()):
         names[name] = _own(one, type(dataset).__module__, name in ("dataset", "datasets"), known)
     return found
+
+
+def _bound(function: Any, known: dict[int, Any]) -> Any:
+    """The same function. A method of what was copied is that of the copy."""
+    if type(function) is functools.partial:
+        return functools.partial(_bound(function.func, known), *function.args, **function.keywords)
+    if isinstance(function, types.MethodType) and id(function.__self__) in known:
+        return types.MethodType(function.__func__, known[id(function.__self__)])
+    return function
+
+
+def _shallow(one: Any) -> Any:
+    try:
+        return copy.copy(one)
+    except RecursionError:  # it looks up what it lacks in another object, which its copy does not have yet
+        found = object.__new__(type(one))
+        vars(found).update(vars(one))
+        return found
 
 
 def _own(one: Any, module: str, named: bool, known: dict[int, Any]) -> Any:
@@ -238,6 +254,8 @@ def _own(one: Any, module: str, named: bool, known: dict[int, Any]) -> Any:
             return dict(zip(one, copies, strict=True)) if type(one) is dict else type(one)(copies)
     if isinstance(one, (list, dict, set)):
         return copy.copy(one)
+    if isinstance(one, (types.MethodType, functools.partial)):
+        return _bound(one, known)
     own = type(one).__module__ == module and hasattr(one, "__dict__") and not isinstance(one, type)
     return _copy(one, known) if own or _is_dataset(one) or (named and hasattr(type(one), "__getitem__")) else one
 
