@@ -236,17 +236,17 @@ def foretold(findings: Sequence[Finding], computing: bool = False) -> int | None
         if not (computing and one.change.remedy == "num_workers" and _workers(one))
     ]
     likely = [(median(one.ratios), place) for place, one in worth if _likely(one)]
-    anew = [(one.change.predicted or 0.0, place) for place, one in worth if one.reason == ANEW]
+    others = [(one.change.predicted or 0.0, place) for place, one in worth if one.reason == ANEW]
     if not likely and not any(map(_belied, findings)):
-        likely = [
+        others += [
             (one.predicted.speedup, place)
             for place, one in worth
             if one.gain is None and one.predicted is not None and _promises(one, one.predicted)
         ]
-    anew += [(one.if_taken or 0.0, place) for place, one in worth if one.change.asked_for and one.if_taken]
-    speedup, place = max([*likely, *anew], key=lambda one: (one[0], -one[1]), default=(0.0, 0))
-    many = len(findings) > place and len(findings[place].ratios) >= _MANY_PAIRS and _likely(findings[place])
-    return place if speedup >= (_OF_MANY if many else _TELLING) else None
+    others += [(one.if_taken or 0.0, place) for place, one in worth if one.change.asked_for and one.if_taken]
+    named = [one for one in likely if one[0] >= (_OF_MANY if len(findings[one[1]].ratios) >= _MANY_PAIRS else _TELLING)]
+    named += [one for one in others if one[0] >= _TELLING]
+    return max(named, key=lambda one: (one[0], -one[1]))[1] if named else None
 
 
 def promising(change: Change, told: Speedup) -> bool:

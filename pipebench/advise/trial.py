@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from pipebench.advise import judging
+from pipebench.advise import judging, whole_run
 from pipebench.remedies.seen import Seen, function_s
 from pipebench.results.advice import LEAST_PAIRS, Cache, Change, Difference
 from pipebench.watch.read.stalls import scatter
@@ -76,7 +76,8 @@ def cache_of(seen: Seen | None, told: TrialRepeats | None, change: Change) -> Ca
         return None
     samples = 1 if told.once else round(seen.batches * seen.samples_per_batch)
     name = str(change.edits.get("cache", {}).get("name", ""))
-    return Cache(told.sample_bytes, samples, seen.free_bytes, told.once, function_s(seen, name, samples), seen.pass_s)
+    fill_s, pass_s = function_s(seen, name, samples), whole_run.pass_s(seen)
+    return Cache(told.sample_bytes, samples, seen.free_bytes, told.once, fill_s, pass_s)
 
 
 def window_s(seen: Seen, budget_s: float) -> float:

@@ -24,6 +24,11 @@ def share(seen: Seen, by: Literal["windows", "passes"]) -> float | None:
     return measured_s / (settled_s + seen.between_s + _beside_s(seen))
 
 
+def pass_s(seen: Seen) -> float | None:
+    """The seconds of a pass, with what lies between it and the next one. None: not known."""
+    return None if seen.pass_s is None else seen.pass_s + _beside_s(seen)
+
+
 def of_run(gain: Speedup, measured: float | None) -> Speedup | None:
     """The speed-up of a run of which this share becomes faster by `gain` (Amdahl's law)."""
     if measured is None:

@@ -19,14 +19,16 @@ from typing import Any
 from pipebench.remedies.seen import Seen, were_free
 from pipebench.results.advice import Change, Finding, Place
 from pipebench.results.drilled import DrilledLine
-from pipebench.watch.record.patches import Patches, unseen
-from pipebench.watch.trial.compared import Comparing, compare_first
+from pipebench.watch.record.patches import Patches, behind, unseen
+from pipebench.watch.trial.compared import Comparing, compare_first, random_state
 from pipebench.watch.trial.edits import Edit, Refused
-from pipebench.watch.trial.memo import is_key
+from pipebench.watch.trial.memo import is_key, same
 
 PLACE = 7
 LEAST_SHARE = 0.15  # of the time of the workers
-_CALLED = re.compile(r"\b((?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*|open|connect))\(")
+_CALLED = re.compile(r"(?<![.\w])((?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*|open|connect))\(")
+_NO_CODE = re.compile(r"""("[^"]*"|'[^']*')|#.*""")
+_OF_OBJECTS, _CHEAP = ("self", "cls"), ("Path", "PurePath")
 _MOST = 64  # of the kept ones
 
 
@@ -47,10 +49,11 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
 def _how(name: str) -> tuple[str, ...]:
     return (
         "Build it once in each process, and keep it open. Beside the dataset:",
-        "@functools.cache",
-        "def kept(process, *arguments):",
-        f"    return {name}(*arguments)",
-        f"Write kept(os.getpid(), ...) in place of {name}(...), without `with`.",
+        "import functools, os",
+        f"@functools.lru_cache({_MOST}, typed=True)",
+        "def kept(process, *arguments, **named):",
+        f"    return {name}(*arguments, **named)",
+        f"Write kept(os.getpid(), ...) in place of {name}(...), without `with` and `close`.",
     )
 
 
@@ -58,39 +61,78 @@ def _lines(seen: Seen) -> Iterator[tuple[float, str, DrilledLine]]:
     """The lines that call such a class or function, each with its share of the workers' time."""
     for row in seen.watched.drilled:
         for line in row.lines if row.loader == seen.loader.loader else ():
-            share, called = row.worker_share * line.share, _CALLED.search(line.text)
-            if share >= LEAST_SHARE and called is not None and line.file:
-                yield share, called[1], line
+            share, called = row.worker_share * line.share, _called(line.text)
+            if share >= LEAST_SHARE and called and line.file:
+                yield share, called, line
+
+
+def _called(text: str) -> str:
+    """The first class or function that a line builds something with ("": none)."""
+    for found in _CALLED.findall(_NO_CODE.sub("''", text)):
+        names = found.split(".")
+        if names[0] not in _OF_OBJECTS and names[-1] not in _CHEAP:
+            return str(found)
+    return ""
 
 
 class _Keeper:
-    """What the calls gave, by their arguments. `again` counts the calls that built nothing."""
+    """What the calls gave, by their arguments: the latest ones. `again` counts the calls that built nothing.
+
+    `drew`: something drew random numbers when it was built, so the samples need a new one each time.
+    """
 
     def __init__(self) -> None:
         self.kept: dict[Any, Any] = {}
         self.again = 0
+        self.drew = False
+        self.names: list[tuple[dict[str, Any], str, Any, Any]] = []  # where, the name, and its plain and present value
 
     def serve(self, plain: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         values = (*args, *kwargs.values())
         if not all(map(is_key, values)):
-            return plain(*args, **kwargs)
-        key = (*map(type, values), *kwargs, *values)
+            return self._built(plain, args, kwargs)
+        key = (*map(_kinds, values), *kwargs, *values)
         if key in self.kept:
             self.again += 1
-            return self.kept[key]
-        found = plain(*args, **kwargs)
-        if len(self.kept) < _MOST:
-            found = self.kept[key] = _left_open(found)
+            found = self.kept[key] = self.kept.pop(key)
+            return found
+        before = random_state()
+        found = self._built(plain, args, kwargs)
+        if not same(before, random_state()):
+            self.drew = True
+            return found
+        if len(self.kept) >= _MOST:
+            del self.kept[next(iter(self.kept))]
+        found = self.kept[key] = _left_open(found)
         return found
+
+    def _built(self, plain: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """What the plain call gives. In it, the name is as it was, as for `super(Name, self)`."""
+        for space, name, was, _ in self.names:
+            space[name] = was
+        try:
+            return plain(*args, **kwargs)
+        finally:
+            for space, name, _, now in self.names:
+                space[name] = now
+
+
+def _kinds(value: Any) -> Any:
+    """The type of an argument, with those within a tuple: equal numbers may have different types."""
+    return (tuple, *map(_kinds, value)) if isinstance(value, tuple) else type(value)
 
 
 def _left_open(found: Any) -> Any:
     """The same object, or one around it, of which neither `close` nor the end of a `with` closes anything."""
-    if not hasattr(found, "close"):
-        return found
     leave = getattr(type(found), "__exit__", None)
-    if leave is None or isinstance(leave, types.FunctionType):  # then it calls its `close`
-        with contextlib.suppress(AttributeError, TypeError):
+    if leave is None and not callable(getattr(found, "close", None)):
+        return found
+    with contextlib.suppress(AttributeError, TypeError):
+        if isinstance(leave, types.FunctionType) and "close" not in leave.__code__.co_names:
+            kind = type(found)
+            found.__class__ = type(kind.__name__, (kind,), {"close": _nothing, "__exit__": _nothing})
+            return found
+        if leave is None or isinstance(leave, types.FunctionType):  # then it calls its `close`
             found.close = _nothing
             return found
     return _Open(found)
@@ -114,6 +156,9 @@ class _Open:
 
     def __len__(self) -> int:
         return len(self._found)
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._found)
@@ -176,7 +221,8 @@ class _Keeping(Edit):
     def in_worker(self, fetcher: Any, patches: Patches) -> None:
         first, *names = self.name.split(".")
         modules = [one for one in list(sys.modules.values()) if _is_of(one, self.file)]
-        spaces = [vars(one) for one in modules if first in vars(one)]
+        every = [one for module in modules for one in (vars(module), *behind(vars(module).values())) if first in one]
+        spaces = {id(one): one for one in every}.values()  # a module can have two names
         keeper = _Keeper()
         again = [0]  # in the samples that are compared; the batch makes them once more
 
@@ -188,16 +234,19 @@ class _Keeping(Edit):
             for space in spaces:
                 plain = space[first]
                 space[first] = _exchanged(plain, names, keeper)
+                keeper.names.append((space, first, plain, space[first]))
                 patches.on_undo(functools.partial(space.__setitem__, first, plain))
 
         def used() -> list[Any]:
+            if keeper.drew:
+                raise Refused("draws-numbers")
             if not again[-1]:
                 raise Refused("not-anew")
             return []
 
         if not spaces:
             raise Refused("no-such-stage")
-        compare_first(fetcher, change, Comparing(0.0, counted), used)
+        compare_first(fetcher, change, Comparing(0.0, counted, least=2), used)
 
 
 edit = _Keeping

@@ -166,11 +166,17 @@ def _given_up(advice: Advice) -> str:
     """What gained at a price that nobody is advised to pay."""
     found = (one for one in advice.findings if not one.advisable and one.outcome == "gain" and one.gain is not None)
     return "".join(
-        f" {_sentence_case(named(one.change))} makes the loop {spoken(one.gain)} as fast, but "
-        f"{'gives something up' if one.change.gives_up else 'does not fit into memory'}."
+        f" {_sentence_case(named(one.change))} makes the loop {spoken(one.gain)} as fast, but {_price(one)}."
         for one in found
         if one.gain is not None
     )
+
+
+def _price(found: Finding) -> str:
+    if found.change.gives_up:
+        return "gives something up"
+    fits = found.cache is None or found.cache.fits
+    return f"takes longer to fill than it gains in {SOME_PASSES} passes" if fits else "does not fit into memory"
 
 
 def _nothing(advice: Advice) -> str:
@@ -261,7 +267,8 @@ def _notes(advice: Advice, rows: Sequence[object], full: bool) -> Iterator[str]:
     yield from (_differs(one) for one in advice.findings if one.difference is not None and one.difference.largest)
     equal = advice.chosen.difference if advice.chosen is not None else None
     if advice.chosen is not None and equal is not None and not equal.largest:
-        yield f"{named(advice.chosen.change)}: samples are the same, bit for bit ({equal.values:,} values compared)."
+        compared = f" ({equal.values:,} values compared)" if equal.values else ""  # only numbers in arrays are counted
+        yield f"{named(advice.chosen.change)}: samples are the same, bit for bit{compared}."
     yield from (_cached(one, one.cache) for one in advice.findings if one.cache is not None)
     if any(one.by == "passes" and one.gain for one in advice.findings):
         yield _BY_PASSES

@@ -28,6 +28,7 @@ _CLEARLY = 0.95  # of a speed-up: what is less is clearly less
 ANEW = "new-loader-each-pass"  # why workers could not live on: the script makes its loader again and again
 _ROOM = 0.8  # of the free memory: the most that a cache may take
 SOME_PASSES = 10  # of a training, for what must be made once
+_PAYS = 1.03  # in so many passes: the least speed-up that is worth an edit
 LEAST_PAIRS = 3  # of a trial; below it, an interval is too wide to be read
 _GIVEN_BACK, _MOST_GIVEN_BACK = 0.1, 0.95  # of the time with a changed loader: less hardly lowers its gain
 _NAMED = 1.1  # the least speed-up of a change of the script that is named first
@@ -123,7 +124,7 @@ class Cache:
 
     It is possible because the dataset gives the same sample for one index each time, bit for bit, where that was tried.
     `once`: one of them serves all samples. One process makes all of them in about `fill_s` seconds, and a pass without
-    the cache takes `pass_s` (None: not known).
+    the cache takes `pass_s`, with what lies between it and the next one (None: not known).
     """
 
     sample_bytes: float
@@ -196,6 +197,12 @@ class Finding:
         return Speedup(speedup, low, high, found.confidence)
 
     @property
+    def pays(self) -> bool:
+        """Whether a run of ten passes gains by it, as far as that is known, though it must be filled first."""
+        told = self.after(SOME_PASSES) if self.fills else None
+        return told is None or told.speedup >= _PAYS
+
+    @property
     def if_taken(self) -> float | None:
         """About what it brings to a script that takes what it gets. None: the gain says enough."""
         if self.gain is None or self.outcome == "gain" or self.given_back < _GIVEN_BACK:
@@ -204,9 +211,9 @@ class Finding:
 
     @property
     def advisable(self) -> bool:
-        """Whether the user may be advised to do this: it gives nothing up, and what it keeps fits into memory."""
+        """Whether the user may be advised to do this: it gives nothing up, and what it keeps fits and pays."""
         fits = "cache" not in self.change.edits or self.cache is None or self.cache.fits
-        return fits and not self.change.gives_up
+        return fits and self.pays and not self.change.gives_up
 
 
 @dataclass(frozen=True)

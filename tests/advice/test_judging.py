@@ -10,6 +10,7 @@ from pipebench.advise import judging
 from pipebench.advise.judging import (
     BETWEEN_RUNS,
     MOST_PAIRS,
+    advisable,
     best,
     enough,
     foretold,
@@ -20,7 +21,7 @@ from pipebench.advise.judging import (
     together,
     unclear,
 )
-from pipebench.results.advice import Change, Finding
+from pipebench.results.advice import Cache, Change, Finding
 from pipebench.stats import Speedup
 from pipebench.watch.record.trial_lines import TrialWindow
 
@@ -212,6 +213,8 @@ def _untried(speedup, low, **more):
         ([_unclear(1.04, 1.05, 1.06)], None),  # too little to name
         ([_unclear(1.04, 1.08, 1.07, 1.12, 1.06)], 0),  # but in each of five pairs
         ([_unclear(1.04, 1.045, 1.04, 1.06, 1.045)], None),
+        ([_unclear(1.05, 1.09, 1.08), _unclear(1.04, 1.08, 1.07, 1.12, 1.06)], 1),  # the first does not hide it
+        ([_unclear(1.05, 1.06, 1.05), _untried(1.5, 1.2)], None),
         ([_unclear(1.18, 1.3, 1.44, gives_up=True)], None),
         ([_untried(1.5, 1.2)], 0),
         ([_untried(1.5, 0.9)], None),
@@ -224,6 +227,16 @@ def _untried(speedup, low, **more):
 )
 def test_the_best_guess_where_nothing_was_shown(findings, place):
     assert foretold(findings) == place
+
+
+def test_a_cache_that_takes_longer_to_fill_than_ten_passes_gain_is_no_advice():
+    cache = Change("cache", {}, edits={"cache": {"name": "get"}})
+    kept = Finding(cache, "gain", gain([1.5, 1.5, 1.5]), (1.5, 1.5, 1.5), cache=Cache(8.0, 100, 1e9, False, 40.0, 10.0))
+    workers = Finding(Change("num_workers", {"num_workers": 4}), "gain", gain([1.3, 1.3, 1.3]), (1.3, 1.3, 1.3))
+    assert kept.after(10).speedup < 1.0 and best(advisable([kept])) is None  # 100 s, or 40 s + 67 s
+    assert together(advisable([kept, workers])) is None
+    assert best(advisable([replace(kept, cache=replace(kept.cache, fill_s=20.0))])) == 0
+    assert best(advisable([replace(kept, cache=replace(kept.cache, fill_s=None))])) == 0  # an older record
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,11 @@
 
 import functools
 import os
+import random
+import runpy
 import sqlite3
+import sys
+import types
 import zipfile
 import zipfile as archives  # a second name of a module
 from dataclasses import replace
@@ -12,6 +16,7 @@ import pytest
 import small_worker
 import torch
 from made_up_trials import seen
+from PIL import Image
 
 from pipebench.remedies import kept
 from pipebench.results.drilled import DrilledLine, DrilledRow
@@ -78,6 +83,50 @@ class Rows:
             rows.close()
 
 
+class Jitter:
+    """What it changes by is drawn when it is built."""
+
+    def __init__(self, most):
+        self.angle = random.uniform(-most, most)
+
+
+class Jittered:
+    def __getitem__(self, index):
+        return Jitter(0.3).angle + index
+
+
+class Bars:
+    """Prices, of which one is called as a method that ends an object."""
+
+    def __init__(self, name):
+        self.open, self.close = np.arange(5.0), np.arange(5.0) + 1
+
+
+class Prices:
+    def __getitem__(self, index):
+        return float(Bars("x").close.sum()) * index
+
+
+class Old(Window):
+    def __init__(self, length):
+        super(Old, self).__init__(length)  # noqa: UP008
+
+
+class Olds:
+    def __getitem__(self, index):
+        return Old(8).values.sum() * index
+
+
+class Stack:
+    def __init__(self, file):
+        self.file = file
+
+    def __getitem__(self, index):
+        with Image.open(self.file) as pages:
+            pages.seek(index)
+            return pages.getpixel((0, 0))
+
+
 def _fetched(dataset, name, batches, told=None):
     edit = kept.edit(name, FILE)
     return small_worker.fetched(dataset, edit, batches, told=told)
@@ -121,12 +170,51 @@ def test_a_connection_of_a_class_in_c_stays_open(tmp_path):
     [
         (Counts(), "Counter", "samples-differ"),  # it counts on
         (Own(), "Window", "not-anew"),
+        (Jittered(), "Jitter", "draws-numbers"),  # samples are compared with the same random numbers
         (Windows(), "Elsewhere", "no-such-stage"),
     ],
 )
 def test_what_has_a_state_or_other_arguments_each_time_is_not_kept(dataset, name, reason):
     with pytest.raises(Refused, match=reason):
         _fetched(dataset, name, [[1, 2, 3]])
+
+
+def test_a_batch_of_one_sample_is_made_again_to_compare():
+    plain = Windows()[3]
+    assert all(torch.equal(one, plain) for (one,) in _fetched(Windows(), "Window", [[3], [3]]))
+    with pytest.raises(Refused, match="samples-differ"):
+        _fetched(Counts(), "Counter", [[3], [4]])
+
+
+def test_a_value_that_is_called_close_stays_and_a_class_may_name_itself():
+    assert _fetched(Prices(), "Bars", [[1, 2], [3]]) == [[15.0, 30.0], [45.0]]
+    found = _fetched(Olds(), "Old", [[1, 2], [3]])
+    assert found == [[Olds()[1], Olds()[2]], [Olds()[3]]]
+
+
+def test_a_connection_that_stays_open_counts_as_one():
+    assert kept._left_open(sqlite3.connect(":memory:")) and not kept._Open([])
+
+
+def test_the_pages_of_an_image_stay_open_though_its_end_calls_no_close(tmp_path):
+    pages = [Image.new("L", (8, 8), one) for one in range(6)]
+    pages[0].save(tmp_path / "a.tif", save_all=True, append_images=pages[1:])
+    assert _fetched(Stack(tmp_path / "a.tif"), "Image.open", [[1, 2], [5, 4]]) == [[1, 2], [5, 4]]
+
+
+def test_a_spawned_worker_looks_up_names_elsewhere_than_in_its_main_module(tmp_path, monkeypatch):
+    """As `multiprocessing` makes it: the module shows a copy of the names on which its functions run."""
+    script = tmp_path / "train.py"
+    script.write_text(
+        "class Slow:\n    built = []\n    def __init__(self, size):\n        self.built.append(size)\n"
+        "class Data:\n    def __getitem__(self, index):\n        Slow(3)\n        return index\n"
+    )
+    main = types.ModuleType("__mp_main__")
+    vars(main).update(runpy.run_path(str(script), run_name="__mp_main__"))
+    monkeypatch.setitem(sys.modules, "__mp_main__", main)
+    edit = kept.edit("Slow", str(script))
+    assert small_worker.fetched(main.Data(), edit, [[1, 2], [3, 4]]) == [[1, 2], [3, 4]]
+    assert len(main.Slow.built) == 2 * 2 + 1
 
 
 def _line(text, share, line=7):
@@ -147,6 +235,11 @@ def _seen(*lines, worker_share=0.8, **more):
         ("rows = sqlite3.connect(path)", "sqlite3.connect"),
         ("return np.sqrt(values)", None),
         ("for one in self.reopen(path):", None),
+        ("rows = pandas.read_csv(Path(self.root) / name)", None),  # a path costs nothing
+        ("image = decode(path)  # not Image.open(path)", None),
+        ("rows = read('Table(1)', zipfile.ZipFile(path))", "zipfile.ZipFile"),
+        ("with self.Reader(path) as one, shelf[0].open(path) as two:", None),  # no names of the module
+        ("with self.lock, zipfile.ZipFile(path) as archive:", "zipfile.ZipFile"),
     ],
 )
 def test_a_line_that_takes_much_of_the_time_names_what_is_built_there(text, name):
@@ -154,7 +247,7 @@ def test_a_line_that_takes_much_of_the_time_names_what_is_built_there(text, name
     assert (change and change.edits["kept"]) == (name and {"name": name, "file": FILE})
     if change is not None:
         assert change.predicted == pytest.approx(1 / (1 - 0.8 * 0.6)) and change.discards
-        assert change.title == f"{name} kept" and any(f"return {name}(*arguments)" in one for one in change.how)
+        assert change.title == f"{name} kept" and any(f"return {name}(*arguments" in one for one in change.how)
 
 
 def test_what_takes_little_or_what_was_tried_is_not_proposed():
@@ -173,3 +266,21 @@ def test_what_a_function_gets_decides_what_it_gives():
     assert call((1,), {}) is call((1,), {}) and call((1,), {}) is not call((1.0,), {})
     assert call((1,), {"a": 2}) is not call((1, 2), {}) and keeper.again == 2  # not of the other types
     assert call(([1],), {}) is not call(([1],), {})
+    assert call(((1,),), {}) is not call(((True,),), {})
+
+
+def test_the_latest_ones_are_kept_as_in_the_lines_that_the_user_writes():
+    keeper = kept._Keeper()
+    for number in (*range(kept._MOST), 0, kept._MOST):
+        keeper.serve(lambda one: [one], (number,), {})
+    assert keeper.again == 1 and len(keeper.kept) == kept._MOST
+    assert [keeper.serve(lambda one: [one], (number,), {}) for number in (0, 1)] == [[0], [1]] and keeper.again == 2
+
+
+def test_the_lines_that_the_user_writes_run_with_named_arguments():
+    space = {"Window": Window}
+    _, *lines, last = kept._how("Window")
+    exec("\n".join(lines), space)
+    first, again = (space["kept"](1, 8, kind="hann") for _ in range(2))
+    assert first is again and isinstance(first, Window) and first is not space["kept"](2, 8, kind="hann")
+    assert "close" in last

@@ -5,9 +5,12 @@ from dataclasses import replace
 import pytest
 from made_up_trials import LOADER, seen
 
-from pipebench.advise.whole_run import of_run, share
+from pipebench.advise.trial import cache_of
+from pipebench.advise.whole_run import of_run, pass_s, share
 from pipebench.results.account import Account, AccountRow
+from pipebench.results.advice import Change
 from pipebench.stats import Speedup
+from pipebench.watch.record.trial_lines import TrialRepeats
 
 
 def _with(found, *rows):
@@ -22,6 +25,9 @@ def test_what_lies_between_the_settled_iterations_stays_as_it_is():
         AccountRow("before-loops", 50.0), AccountRow("forward", 10.0, 1),
     )  # fmt: skip
     assert share(found, "windows") == pytest.approx(0.5) and share(found, "passes") == pytest.approx(0.75)
+    assert pass_s(found) == pytest.approx(4.0)  # 2 s, and 1 s each for workers and for the rest: what a cache fills in
+    filled = cache_of(found, TrialRepeats(1, True, 8.0), Change("cache", {}, edits={"cache": {"name": "get"}}))
+    assert filled.pass_s == pytest.approx(4.0)
     told = of_run(Speedup(2.0, 1.5, 4.0, 0.95), 0.5)
     assert (told.speedup, told.low, told.high) == pytest.approx((1 / 0.75, 1.2, 1.6))
 

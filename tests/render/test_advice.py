@@ -222,6 +222,8 @@ def test_of_a_long_place_only_the_lines_that_change_are_shown():
     assert "decoding at reduced size: samples are the same, bit for bit (600,000 values compared)." in " ".join(
         shown.split()
     )
+    text = replace(same, difference=Difference(0.0, 0.0, 0.0, 0))  # of samples without arrays, no values are counted
+    assert "samples are the same, bit for bit." in _shown(replace(ADVICE, findings=(text,), best=0))
 
 
 def test_what_does_not_apply_has_no_line():
@@ -311,6 +313,9 @@ def test_a_cache_is_promised_for_when_it_is_full_and_what_is_made_once_is_not():
     shown = " ".join(_shown(replace(ADVICE, findings=(filled,), best=0, discarded=True)).split())
     assert "Filling it takes about 9.00 s in one process: in 3 passes, it gains 1.00× " in shown  # 18 s, or 9 s + 9 s
     assert ", and in 10 1.54× (" in shown  # 60 s, or 9 s + 30 s
+    slow = replace(filled, cache=Cache(1000, 500, 8e9, False, 90.0, 6.0))
+    shown = " ".join(_shown(replace(ADVICE, findings=(slow,), best=None, discarded=True)).split())
+    assert "but takes longer to fill than it gains in 10 passes." in shown
     once = replace(cached, change=replace(cached.change, title="clean made once"), cache=Cache(1000, 1, 8e9, True))
     shown = " ".join(_shown(replace(ADVICE, findings=(once,), best=0, discarded=True)).split())
     assert "full" not in shown and "clean made once: one result of 1.00 kB serves all samples" in shown

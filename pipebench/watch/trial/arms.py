@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import itertools
 import os
 import sys
 import threading
+import types
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,6 +24,7 @@ _ITERABLE = 1  # of torch's `_DatasetKind`
 PATIENCE_S = 60.0  # a changed loader that gives no batch for so long has failed: a forked worker can be deadlocked
 
 _copies = itertools.count(1)
+_FEW = 100  # of a list: in a longer one, only datasets are looked for
 
 
 class CannotTry(Exception):
@@ -175,7 +178,7 @@ def changed(loader: Any, settings: dict[str, Any], one_thread: bool, edits: tupl
     names["persistent_workers"] = False
     names.update({name: value for name, value in settings.items() if name != "multiprocessing_context"})
     if loader.num_workers and not found.num_workers:
-        names["dataset"] = _copied(loader.dataset)
+        names.update(_copied(loader))
     if not found.num_workers:
         if not all(one.without_workers for one in edits):
             raise Refused("no-workers")
@@ -192,19 +195,77 @@ def changed(loader: Any, settings: dict[str, Any], one_thread: bool, edits: tupl
     return found
 
 
-def _copied(dataset: Any) -> Any:
-    """A copy of a dataset, and of those that it holds, with the same samples. What it opens later is its own.
+def _copied(loader: Any) -> dict[str, Any]:
+    """A copy of the dataset with the same samples, and the `collate_fn`: if it is a method of the dataset, its copy's.
 
-    Raises CannotTry if it cannot be copied.
+    Raises CannotTry if the dataset cannot be copied.
     """
+    known: dict[int, Any] = {}
     try:
-        found = copy.copy(dataset)
-        inner = {name: one for name, one in getattr(found, "__dict__", {}).items() if name in ("dataset", "datasets")}
-        for name, one in inner.items():
-            vars(found)[name] = [_copied(each) for each in one] if isinstance(one, list) else _copied(one)
-        return found
+        found = {"dataset": _copy(loader.dataset, known)}
     except Exception as error:
         raise CannotTry("own-process") from error
+    return {**found, "collate_fn": _bound(loader.collate_fn, known)}
+
+
+def _copy(dataset: Any, known: dict[int, Any]) -> Any:
+    """A copy of a dataset, of others that it holds, and of all in which it may keep what it opens later.
+
+    That are lists and dictionaries, and objects of classes in its own file. Arrays are shared: they may be large.
+    `known` has the copies by what they are of.
+    """
+    if id(dataset) in known or _is_array(dataset):
+        return known.get(id(dataset), dataset)
+    found = known[id(dataset)] = _shallow(dataset)
+    if found is dataset:
+        if _is_dataset(dataset):
+            raise CannotTry("own-process")
+        return found
+    names = getattr(found, "__dict__", {})
+    for name, one in list(names.items()):
+        names[name] = _own(one, type(dataset).__module__, name in ("dataset", "datasets"), known)
+    return found
+
+
+def _bound(function: Any, known: dict[int, Any]) -> Any:
+    """The same function. A method of what was copied is that of the copy."""
+    if type(function) is functools.partial:
+        return functools.partial(_bound(function.func, known), *function.args, **function.keywords)
+    if isinstance(function, types.MethodType) and id(function.__self__) in known:
+        return types.MethodType(function.__func__, known[id(function.__self__)])
+    return function
+
+
+def _shallow(one: Any) -> Any:
+    try:
+        return copy.copy(one)
+    except RecursionError:  # it looks up what it lacks in another object, which its copy does not have yet
+        found = object.__new__(type(one))
+        vars(found).update(vars(one))
+        return found
+
+
+def _own(one: Any, module: str, named: bool, known: dict[int, Any]) -> Any:
+    """The value of an attribute in the copy of an object of this module. `named`: its name is that of a dataset."""
+    if type(one) in (list, tuple, dict):
+        values = list(one.values() if type(one) is dict else one)
+        if len(values) <= _FEW or _is_dataset(values[0]):
+            copies = [_own(each, module, named, known) for each in values]
+            return dict(zip(one, copies, strict=True)) if type(one) is dict else type(one)(copies)
+    if isinstance(one, (list, dict, set)):
+        return copy.copy(one)
+    if isinstance(one, (types.MethodType, functools.partial)):
+        return _bound(one, known)
+    own = type(one).__module__ == module and hasattr(one, "__dict__") and not isinstance(one, type)
+    return _copy(one, known) if own or _is_dataset(one) or (named and hasattr(type(one), "__getitem__")) else one
+
+
+def _is_dataset(found: Any) -> bool:
+    return isinstance(found, sys.modules["torch.utils.data"].Dataset)
+
+
+def _is_array(found: Any) -> bool:
+    return hasattr(type(found), "__array__")
 
 
 def _without_end(kind: Any) -> Any:

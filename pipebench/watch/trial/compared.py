@@ -28,11 +28,13 @@ class Comparing:
 
     The form must be the same, and so must what is no array of numbers. `back` makes of a changed sample what it stands
     for. `mean_share` is the largest mean difference that is allowed, as a share of the range of the values.
+    `least` samples are compared: a batch of one sample makes it again.
     """
 
     tolerance: float | None
     back: Callable[[Any], Any] = lambda sample: sample
     mean_share: float | None = None
+    least: int = 1
 
     def allows(self, found: Difference) -> bool:
         if math.isinf(found.largest) or (self.tolerance is not None and found.largest > self.tolerance):
@@ -54,6 +56,7 @@ def compare_first(fetcher: Any, change: Callable[[], object], how: Comparing, mo
             return plain(index)
         left.clear()
         indices = indices_of(fetcher, index)[:SAMPLES]
+        indices += indices[: max(0, how.least - len(indices))]
         before = [_sample(fetcher.dataset, one) for one in indices]
         again = [_sample(fetcher.dataset, one) for one in indices]
         if difference(before, again).largest != 0.0:
