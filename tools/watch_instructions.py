@@ -5,8 +5,8 @@
 Seconds on a shared machine scatter by more than watching costs. Instructions do not: two runs differ by 0.03 %. Each
 program runs plainly and watched under `valgrind --tool=cachegrind`, over its data set and over one three times as
 large. What the larger one adds is of iterations: in the script's process, and in the two workers of the first pass,
-which are its first two children. Start-up is in none of it. `programs/settled` lets a program record from its begin as
-it does after its first 1,024 iterations. `--early` leaves that out: then these are some of the first iterations.
+which are the first two processes to end. Start-up is in none of it. `programs/settled` lets a program record from its
+begin as it does after its first 1,024 iterations. `--early` leaves that out: then these are some of the first ones.
 
 A program is about fifty times as slow so. Its clock is as slow, by `libfaketime`: what happens every so many
 milliseconds happens as often as in a plain run. Instructions of the kernel are not counted, nor what `watch` does from
@@ -44,7 +44,8 @@ HEADS = ("program", "plain, millions", "of these in workers", "watched adds", "i
 def counted(place: Place, one: Program, watched: bool) -> tuple[int, int]:
     """The instructions of a run: of the script's process, and of the two workers of its first pass.
 
-    A worker is forked, so its count begins with that of the script. Raises SystemExit if the program fails.
+    A worker is forked, so its count begins with that of the script, which ends last. Raises SystemExit if the program
+    fails.
     """
     with tempfile.TemporaryDirectory(dir=place.results) as folder:
         under = (
@@ -55,7 +56,8 @@ def counted(place: Place, one: Program, watched: bool) -> tuple[int, int]:
         done = real_packages.run(place, one, watched, under=under)
         if done.returncode:
             raise SystemExit(f"{one.name} failed:\n{done.stderr[-2000:]}")
-        script, *workers = [_total(file) for file in sorted(Path(folder).glob("[0-9]*"), key=lambda one: int(one.name))]
+        ended = sorted(Path(folder).glob("[0-9]*"), key=lambda one: one.stat().st_mtime_ns)  # numbers begin again at 1
+        *workers, script = map(_total, ended)
     return script, sum(workers[:2])
 
 
