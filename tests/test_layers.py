@@ -35,7 +35,7 @@ HOUSE = {
     "render.notebook": "",
     "syncpoints": "placement book reviewed_operators modes session examine",
     "predict": "cores loader load bounds asked intervals one_machine planning passports untried more_workers",
-    "watch.record": "options orders spent kernel_counts from_handlers bound_lines trial_lines program_lines "
+    "watch.record": "options orders line pace spent kernel_counts from_handlers bound_lines trial_lines program_lines "
     "worker_lines lines patches own_code exclusive_time record_file last_sample recording sampling thread_pools memory",
     "watch.stages": "labels transforms hidden_errors webdataset in_place called iterables library_calls "
     "finding_transforms",

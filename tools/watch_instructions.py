@@ -1,11 +1,12 @@
 """Counts the instructions that `pipebench watch` adds to a settled iteration, on some programs of `real_packages.py`.
 
-    python tools/watch_instructions.py [--python PYTHON] [NAME...]
+    python tools/watch_instructions.py [--early] [--python PYTHON] [NAME...]
 
 Seconds on a shared machine scatter by more than watching costs. Instructions do not: two runs differ by 0.03 %. Each
 program runs plainly and watched under `valgrind --tool=cachegrind`, over its data set and over one three times as
-large. What the larger one adds is of settled iterations: in the script's process, and in the two workers of the first
-pass, which are its first two children. Start-up is in none of it.
+large. What the larger one adds is of iterations: in the script's process, and in the two workers of the first pass,
+which are the first two processes to end. Start-up is in none of it. `programs/settled` lets a program record from its
+begin as it does after its first 1,024 iterations. `--early` leaves that out: then these are some of the first ones.
 
 A program is about fifty times as slow so. Its clock is as slow, by `libfaketime`: what happens every so many
 milliseconds happens as often as in a plain run. Instructions of the kernel are not counted, nor what `watch` does from
@@ -31,6 +32,7 @@ from watch_cost import lengthen
 
 LARGER = 3
 SLOWER = 50
+SETTLED = real_packages.HERE / "settled"
 FAKETIME = "/usr/$LIB/faketime/libfaketimeMT.so.1"
 PASSES = {"torchaudio": 2, "kornia: AugmentationSequential": 2, "PyTorch Geometric": 2, "timm": 2, "Albumentations": 3}
 """The programs whose data `lengthen` makes larger, and how often they pass over it."""
@@ -42,7 +44,8 @@ HEADS = ("program", "plain, millions", "of these in workers", "watched adds", "i
 def counted(place: Place, one: Program, watched: bool) -> tuple[int, int]:
     """The instructions of a run: of the script's process, and of the two workers of its first pass.
 
-    A worker is forked, so its count begins with that of the script. Raises SystemExit if the program fails.
+    A worker is forked, so its count begins with that of the script, which ends last. Raises SystemExit if the program
+    fails.
     """
     with tempfile.TemporaryDirectory(dir=place.results) as folder:
         under = (
@@ -53,7 +56,8 @@ def counted(place: Place, one: Program, watched: bool) -> tuple[int, int]:
         done = real_packages.run(place, one, watched, under=under)
         if done.returncode:
             raise SystemExit(f"{one.name} failed:\n{done.stderr[-2000:]}")
-        script, *workers = [_total(file) for file in sorted(Path(folder).glob("[0-9]*"), key=lambda one: int(one.name))]
+        ended = sorted(Path(folder).glob("[0-9]*"), key=lambda one: one.stat().st_mtime_ns)  # numbers begin again at 1
+        *workers, script = map(_total, ended)
     return script, sum(workers[:2])
 
 
@@ -88,10 +92,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, parents=[real_packages.asking()]
     )
+    parser.add_argument("--early", action="store_true", help="record as in the first iterations of a run")
     asked = parser.parse_args()
     missing = [one for one in ("valgrind", "faketime") if shutil.which(one) is None]
     if missing:
         raise SystemExit(f"install {' and '.join(missing)}: apt-get install valgrind faketime")
+    if not asked.early:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(SETTLED), os.environ.get("PYTHONPATH"))))
     with real_packages.place(asked, one_thread=True) as place:
         programs = real_packages.chosen(asked, [one for one in real_packages.PROGRAMS if one.name in PASSES])
         for one in programs:

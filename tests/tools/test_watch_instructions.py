@@ -17,17 +17,20 @@ def test_what_the_larger_data_adds_is_of_one_pass(tool):
 
 
 def test_a_run_has_its_script_and_the_workers_of_the_first_pass(tool, tmp_path, monkeypatch):
-    """A made-up `valgrind` writes the totals of five processes, of which the third worker is of a later pass."""
+    """A made-up `valgrind` writes the totals of five processes as they end: two workers of each pass, then the script.
+
+    Between the passes, the numbers of processes have begun again.
+    """
     fake = tmp_path / "valgrind"
     fake.write_text(
         '#!/bin/sh\nfor one in "$@"; do case $one in --cachegrind-out-file=*) folder=${one#*=};; esac; done\n'
         'folder=$(dirname "$folder")\n'
-        'n=0; for pid in 98 99 100 101 102; do n=$((n + 1)); echo "summary: $n" > "$folder/$pid"; done\n'
+        'n=0; for pid in 99 100 3 4 98; do n=$((n + 1)); echo "summary: $n" > "$folder/$pid"; sleep 0.02; done\n'
     )
     fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     place = tool.Place(Path(sys.executable), tmp_path, None, tmp_path)
-    assert tool.counted(place, tool.Program("timm", "made.py", "", ""), watched=False) == (1, 2 + 3)
+    assert tool.counted(place, tool.Program("timm", "made.py", "", ""), watched=False) == (5, 1 + 2)
 
 
 def test_a_program_that_fails_ends_the_count(tool, tmp_path, monkeypatch):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
+
+from pipebench.watch.record.line import line
 
 
 class Reason(NamedTuple):
@@ -13,7 +15,7 @@ class Reason(NamedTuple):
     values: dict[str, str | int | float]
 
 
-@dataclass
+@line
 class BoundPlan:
     """The plan of `--bound`, written before the first window. `window` and `steps` count iterations.
 
@@ -40,7 +42,7 @@ class CountedIteration(NamedTuple):
     waited_s: float = 0.0
 
 
-@dataclass
+@line
 class BoundWindow:
     """One window of `--bound`. Written after the window.
 
@@ -59,14 +61,14 @@ class BoundWindow:
     each: list[CountedIteration] = field(default_factory=list)
 
 
-@dataclass
+@line
 class BoundRoundVoid:
     """Says that a round of `--bound` does not count: the script changed its batches, and this was found too late."""
 
     round: int
 
 
-@dataclass
+@line
 class BoundEnded:
     """The end of `--bound`. Written before the process ends. `problem` is None if the plan was carried out."""
 

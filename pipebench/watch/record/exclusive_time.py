@@ -150,6 +150,18 @@ class Stages:
         found = self._apart.get(id(transform))
         return found[1] if found is not None and found[0]() is transform else None
 
+    def of_class(self, number: int) -> Callable[[Any], int]:
+        """Gives the stage of an object of a class that has the stage `number`. It is called for every sample."""
+        apart = self._apart
+
+        def of_one(transform: Any) -> int:
+            if not apart:
+                return number
+            found = apart.get(id(transform))
+            return found[1] if found is not None and found[0]() is transform else number
+
+        return of_one
+
     def tell_apart(self, transforms: Iterable[Any]) -> None:
         """Gives stages to objects of one class: "Resize (1 of 2)", or "Resize (9 objects)" if there are many."""
         by_class: dict[type, dict[int, Any]] = {}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+_THIS_THREAD = "/proc/thread-self/schedstat"
+
 
 def core_wait_ns(thread: int | None = None) -> int:
     """Nanoseconds since its start in which a thread was ready to run, but had no core. None: this thread.
@@ -11,8 +13,7 @@ def core_wait_ns(thread: int | None = None) -> int:
     `thread` is the kernel's number of a thread of this process. The figure is the second one of schedstat
     (Documentation/scheduler/sched-stats.rst). A quota of the cgroup counts too.
     """
-    which = "thread-self" if thread is None else f"self/task/{thread}"
-    fields = _read(f"/proc/{which}/schedstat").split()
+    fields = _read(_THIS_THREAD if thread is None else f"/proc/self/task/{thread}/schedstat").split()
     return int(fields[1]) if len(fields) > 1 else 0
 
 

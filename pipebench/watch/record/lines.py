@@ -1,8 +1,7 @@
 """The lines of a record file: one class for each kind of line that a watched process writes about itself.
 
 A line is a JSON list of two items: the name of its class, and its fields. Items that occur many times inside a line
-are named tuples, which JSON writes as lists. The script's process writes the lines with the standard library only;
-`watch.read.decoding` turns them back into the same classes.
+are named tuples, which JSON writes as lists. The standard library writes them; `watch.read.decoding` reads them back.
 
 Every moment (`at`, `begin`, `asked`, ...) is in nanoseconds of the monotonic clock, which all processes of a machine
 share. A field that ends in `_ns` is a duration in nanoseconds; a field that ends in `_bytes` is a size.
@@ -10,10 +9,11 @@ share. A field that ends in `_ns` is a duration in nanoseconds; a field that end
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, NamedTuple, TypeAlias
 
 from pipebench.watch.record.bound_lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow
+from pipebench.watch.record.line import line
 from pipebench.watch.record.program_lines import CoresAllowed, OwnSteps, ProgramFailed, ProgramStarted, RankFound
 from pipebench.watch.record.spent import TimeSpent
 from pipebench.watch.record.trial_lines import LoaderMade, LoopLooks, TrialLine
@@ -146,7 +146,7 @@ class Pool(NamedTuple):
     set_with: str
 
 
-@dataclass
+@line
 class ProcessStarted:
     """The first line of every file; "unknown" stands for one that is lost. The last three are None but of workers."""
 
@@ -158,7 +158,7 @@ class ProcessStarted:
     start_method: str | None = None
 
 
-@dataclass
+@line
 class NewStage:
     """Gives a stage its number. Written before the first line of the process that uses this number."""
 
@@ -166,7 +166,7 @@ class NewStage:
     stage: StageName
 
 
-@dataclass
+@line
 class FetchSums:
     """What the fetcher of one process did since its last line of this kind.
 
@@ -200,7 +200,7 @@ class FetchSums:
     single: list[OneBatch] = field(default_factory=list)
 
 
-@dataclass
+@line
 class BatchInFull:
     """One batch in every detail. Written for every N-th batch and for a new slowest sample, while there is room.
 
@@ -215,7 +215,7 @@ class BatchInFull:
     stages: list[int] = field(default_factory=list)
 
 
-@dataclass
+@line
 class LoaderFound:
     """A loader. Written when it is first iterated; loaders are numbered in that order, from 1.
 
@@ -234,7 +234,7 @@ class LoaderFound:
     undivided: bool = False
 
 
-@dataclass
+@line
 class PassBegun:
     """The begin of the `number`-th pass over a loader, from 0. Written after the iterator's construction.
 
@@ -247,7 +247,7 @@ class PassBegun:
     again: int = 0
 
 
-@dataclass
+@line
 class PassEnded:
     """The end of a pass: the iterator was exhausted, failed with an exception, or was left (or recording ended).
 
@@ -259,7 +259,7 @@ class PassEnded:
     wait_ns: int
 
 
-@dataclass
+@line
 class LoopSums:
     """What a loop did since its last line of this kind. Written after each of the first iterations, later at intervals.
 
@@ -294,7 +294,7 @@ class LoopSums:
     beside: bool = False
 
 
-@dataclass
+@line
 class IterationInFull:
     """One iteration in every detail, for every N-th iteration. `phases` is begin, end, phase, begin, end, phase, ..."""
 
@@ -307,7 +307,7 @@ class IterationInFull:
     phases: list[int] = field(default_factory=list)
 
 
-@dataclass
+@line
 class LoadersTogether:
     """Says that the loop iterates two loaders in step, as in `zip(first, second)`."""
 
@@ -315,7 +315,7 @@ class LoadersTogether:
     second: int
 
 
-@dataclass
+@line
 class LibraryThreads:
     """The thread pools of a process's libraries. Written when the process ends.
 
@@ -327,7 +327,7 @@ class LibraryThreads:
     sharing: str | None = None
 
 
-@dataclass
+@line
 class StackPlace:
     """Where the stack of the thread that fetches lies in memory, so that the supervisor can read it from outside.
 
@@ -360,7 +360,7 @@ class StackPlace:
     number_bytes: int
 
 
-@dataclass
+@line
 class Moment:
     """The end of the warm-up ("warm"), of the recording ("stop"), or of the process ("end")."""
 
@@ -368,7 +368,7 @@ class Moment:
     at: int
 
 
-@dataclass
+@line
 class SpanNotFound:
     """A `--span` that named no function when the script ended, and what there was not."""
 
@@ -376,7 +376,7 @@ class SpanNotFound:
     lacks: Literal["module", "function"]
 
 
-@dataclass
+@line
 class NotRecognised:
     """A torch whose loaders lack names that recording needs. Nothing is recorded then."""
 
@@ -384,7 +384,7 @@ class NotRecognised:
     lacks: list[str]
 
 
-@dataclass
+@line
 class Fault:
     """A fault of pipebench: where it happened, and its exception. The script went on."""
 

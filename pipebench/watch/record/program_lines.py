@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
+from pipebench.watch.record.line import line
 
-@dataclass
+
+@line
 class ProgramStarted:
     """A process that the command started. Written when it imports torch.
 
@@ -19,7 +21,7 @@ class ProgramStarted:
     argv: list[str] = field(default_factory=list)
 
 
-@dataclass
+@line
 class RankFound:
     """The process is one of the `of` ranks that train together. The last line of this kind counts.
 
@@ -33,7 +35,7 @@ class RankFound:
     meeting: str = ""
 
 
-@dataclass
+@line
 class CoresAllowed:
     """The numbers of the cores on which a rank may run (its affinity), at its first steps and when they have changed.
 
@@ -43,7 +45,7 @@ class CoresAllowed:
     cores: list[int] = field(default_factory=list)
 
 
-@dataclass
+@line
 class ProgramFailed:
     """The exception that no code of the program caught, in one line."""
 
@@ -61,7 +63,7 @@ class OwnStep(NamedTuple):
     work_ns: int
 
 
-@dataclass
+@line
 class OwnSteps:
     """Some steps of this rank: all of the first, later fewer and fewer. All ranks choose the same."""
 

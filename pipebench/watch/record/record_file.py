@@ -15,8 +15,6 @@ from pipebench.watch.record.lines import BatchInFull, IterationInFull, Line
 
 SUFFIX = ".spans"
 STOPPED = ".stopped"
-SINGLE = 256  # batches and iterations of which each has figures of its own; fewer in later passes
-_SHORTEST_NS = 50_000_000
 _IN_FULL_BYTES = 8_000_000
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
@@ -67,30 +65,6 @@ class RecordFile:
             self.stopped = True
             with contextlib.suppress(OSError):
                 os.rename(self.path, self.path.removesuffix(SUFFIX) + STOPPED)
-
-
-class Pace:
-    """Decides when sums are due: after each of the first events, later at intervals that grow with the run's age.
-
-    The records therefore grow with the logarithm of the run's length. A killed process loses at most 50 ms times
-    (1 + `earlier`) of its records, or those of 0.05 % of the run (0.2 % if it has a predecessor: a loader that starts
-    new workers for each pass has thousands of them). `first` is how many come one by one.
-    """
-
-    def __init__(self, began: int, earlier: int = 0, first: int = SINGLE) -> None:
-        self.began = began
-        self.last = began
-        self.count = 0
-        self.each = max(2, first // (1 + earlier))
-        self.shortest = _SHORTEST_NS * (1 + earlier)
-        self.share = 500 if earlier else 2000
-
-    def due(self, now: int) -> bool:
-        self.count += 1
-        if self.count > self.each and now - self.last < max(self.shortest, (now - self.began) // self.share):
-            return False
-        self.last = now
-        return True
 
 
 _SUB = 4

@@ -9,6 +9,7 @@ from __future__ import annotations
 BLOCK = 64
 _PASS_BITS = 3
 _BLOCK_BITS = 4
+_FIRST_PASSES = 1 << _PASS_BITS
 STEP_BITS = 10  # of the steps of a rank, the first 1,024 are kept, and 512 of each doubling after that
 
 
@@ -28,4 +29,8 @@ def followed(task: int, number_of_pass: int = 0) -> bool:
     Of the passes, the first eight are followed and four of each doubling after that. The records therefore grow with
     the logarithm of the run's length.
     """
-    return thinned(task // BLOCK, _BLOCK_BITS) and thinned(number_of_pass, _PASS_BITS)
+    block = task // BLOCK
+    doublings = block.bit_length() - _BLOCK_BITS
+    if doublings > 0 and block & ((1 << doublings) - 1):  # not `thinned`: this is asked several times for each batch
+        return False
+    return number_of_pass < _FIRST_PASSES or thinned(number_of_pass, _PASS_BITS)

@@ -6,8 +6,11 @@ A thread is in one row at a time, so the rows of a line add up to the time that 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, NamedTuple
+
+from pipebench.watch.record.line import line
+from pipebench.watch.record.pace import shortest_ns
 
 ROWS = (
     "start-up", "sampler", "send-indices", "wait-for-worker", "receive", "unpickle", "pin", "make-batch",
@@ -23,7 +26,6 @@ START_UP, SAMPLER, *_, RECORDING, END_OF_PASS = range(len(ROWS))
 _OF_WAIT = ("sampler", "send-indices", "wait-for-worker", "receive", "unpickle", "pin", "make-batch", "after-loader")
 _NEXT = ROWS.index("next")
 _PHASES = ROWS.index("host-to-device") - 1  # the row of a phase stands so many places behind the phase
-_SHORTEST_NS = 50_000_000
 _OF_ITS_AGE = 500
 
 
@@ -35,7 +37,7 @@ class SpentInPass(NamedTuple):
     spent_ns: list[int]
 
 
-@dataclass
+@line
 class TimeSpent:
     """Where the time of the script's main thread went from `begin` to `end`. Each line begins where the last one ended.
 
@@ -67,8 +69,10 @@ class Ledger:
 
     def _since(self, now: int) -> int:
         """The time since the last event. It is 0 if a later event was noted meanwhile, as by a garbage collection."""
-        spent = max(0, now - self.mark)
-        self.mark += spent
+        spent = now - self.mark
+        if spent < 0:
+            return 0
+        self.mark = now
         return spent
 
     def _add(self, place: tuple[int, int] | None, row: int, spent: int) -> None:
@@ -105,9 +109,10 @@ class Ledger:
         """The time since the last event was a wait. `parts` are those of `record_file.WAIT_PARTS`, "rest" first."""
         left = self._since(now)
         for row in range(1, len(_OF_WAIT) + 1):
-            spent = max(0, min(left, parts[row]))
-            self._add(place, row, spent)
-            left -= spent
+            if parts[row] > 0:
+                spent = min(left, parts[row])
+                self._add(place, row, spent)
+                left -= spent
         self._add(place, _NEXT, left)
 
     def beside(self, spent: int) -> None:
@@ -115,7 +120,8 @@ class Ledger:
         self._beside += spent
 
     def due(self) -> bool:
-        return self.mark - self.written > max(_SHORTEST_NS, (self.mark - self.began) // _OF_ITS_AGE)
+        age = self.mark - self.began
+        return self.mark - self.written > max(shortest_ns(age), age // _OF_ITS_AGE)
 
     def take(self, where: Literal["before", "between", "after"] = "between") -> TimeSpent:
         """The line for the time since the last one. What is still kept counts as outside."""

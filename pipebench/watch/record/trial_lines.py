@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, TypeAlias
+
+from pipebench.watch.record.line import line
 
 
 class FunctionPlace(NamedTuple):
@@ -14,7 +16,7 @@ class FunctionPlace(NamedTuple):
     line: int
 
 
-@dataclass
+@line
 class LoaderMade:
     """Where the script constructed a loader, and how. Written when the loader is first iterated.
 
@@ -51,7 +53,7 @@ class PlaceLooks(NamedTuple):
     cpu_ns: int
 
 
-@dataclass
+@line
 class LoopLooks:
     """Where the thread of a loop was, besides waiting and training, in some looks at random moments.
 
@@ -64,7 +66,7 @@ class LoopLooks:
     places: list[PlaceLooks]
 
 
-@dataclass
+@line
 class TrialWindow:
     """One timed window, or one whole pass, of a trial. Windows of one `pair` are neighbours in the same pass.
 
@@ -82,7 +84,7 @@ class TrialWindow:
     given_back_s: float = 0.0
 
 
-@dataclass
+@line
 class TrialDifference:
     """How far `values` values of the changed loader's samples were from those of the script's own: see `Difference`."""
 
@@ -93,7 +95,7 @@ class TrialDifference:
     values: int
 
 
-@dataclass
+@line
 class TrialRepeats:
     """Whether the dataset gave the `same` samples twice, bit for bit, and the mean size of a sample: see `Repeats`."""
 
@@ -104,7 +106,7 @@ class TrialRepeats:
     changed: bool = False
 
 
-@dataclass
+@line
 class TrialFailed:
     """The changed loader of an order could not be tried. The script's own loader made its batches again."""
 
@@ -122,7 +124,7 @@ class SyncAt(NamedTuple):
     lost_s: float | None
 
 
-@dataclass
+@line
 class TrialSyncs:
     """The sync points of some iterations. `device` is "" if nothing could confirm them."""
 

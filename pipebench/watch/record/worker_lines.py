@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from pipebench.watch.record.line import line
 
-@dataclass
+
+@line
 class WorkerGone:
     """A worker that had ended before its loader told it to.
 

@@ -26,6 +26,7 @@ from pipebench.watch.record.lines import (
     Moment,
     PassEnded,
 )
+from pipebench.watch.record.pace import Pace
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.record_file import (
     BACKWARD,
@@ -34,7 +35,6 @@ from pipebench.watch.record.record_file import (
     PHASES,
     WAIT,
     WAIT_PARTS,
-    Pace,
     bucket,
 )
 from pipebench.watch.record.recording import Recording

@@ -110,8 +110,7 @@ def _watch_class(kind: type, patches: Patches, in_worker: bool) -> None:
     if watched_by_library(kind) or (is_wrapper(call) and "__call__" in vars(kind)):
         return
     plain = getattr(call, "__wrapped__", call) if getattr(call, "_pipebench_call", False) else call
-    of_class = stages.number("transform", kind.__name__)
-    wrapped: Any = timed_call(plain, lambda one: of_class if (own := stages.of_object(one)) is None else own)
+    wrapped: Any = timed_call(plain, stages.of_class(stages.number("transform", kind.__name__)))
     wrapped._pipebench_call = True
     with contextlib.suppress(TypeError):  # a class written in C, such as that of `functools.lru_cache`
         patches.replace(kind, "__call__", wrapped)

@@ -12,8 +12,9 @@ from pipebench.watch.record.exclusive_time import StageTimer, stages
 from pipebench.watch.record.kernel_counts import read_bytes
 from pipebench.watch.record.last_sample import PresentSample, text_of
 from pipebench.watch.record.lines import BatchInFull, Collected, Content, FetchSums, LongSample
+from pipebench.watch.record.pace import SINGLE, Pace
 from pipebench.watch.record.patches import Patches
-from pipebench.watch.record.record_file import SINGLE, Pace, bucket
+from pipebench.watch.record.record_file import bucket
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import followed
 from pipebench.watch.record.worker_lines import OneBatch
@@ -53,7 +54,8 @@ class Sums:
         self.round = place.first_pass - 1
         self.fetched = 0
         self.slow: list[tuple[int, int]] = []
-        self.slow_floor = 0
+        self.slow_floor = self.slowest = 0
+        self.has_slowest = False  # the batch that is made has the slowest sample so far
         self.present: PresentSample | None = None  # of a worker
         recording.before_stop.append(self.write)
         self._clear()
@@ -104,6 +106,8 @@ class Sums:
             else f"sample {text_of(index) or type(index).__name__}"[:200]
         )
         self.slow_new.append(LongSample(spent, name))
+        if spent >= self.slowest:
+            self.slowest, self.has_slowest = spent, True
         heapq.heappush(self.slow, (spent, self.fetched))
         if len(self.slow) > _SLOWEST:
             heapq.heappop(self.slow)
@@ -125,16 +129,13 @@ class Sums:
             self.single.append(OneBatch(began, now - began, cpu, core_wait))
         self.teller.after_batch(self.busy)
         due = self.pace.due(now) or (failed and self.pace.count <= SINGLE)
-        if self.fetched % self.recording.settings.every == 0 or self._has_slowest():
+        if self.has_slowest or self.fetched % self.recording.settings.every == 0:
             self._write_in_full(began, now)
+        self.has_slowest = False
         self.fetched += 1
         if due:
             self._sum_up(now)
             self.recording.told_to_stop()
-
-    def _has_slowest(self) -> bool:
-        """Whether this batch contains the slowest sample so far."""
-        return bool(self.slow) and max(self.slow)[1] == self.fetched
 
     def _write_in_full(self, began: int, now: int) -> None:
         line = BatchInFull(self.place.loader, self.round, self.number, began, now, list(self.timer.log))

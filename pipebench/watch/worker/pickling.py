@@ -112,6 +112,8 @@ class Meter:
         if type(message) is not tuple or len(message) != 2 or type(message[0]) is not int:
             return None
         sent = message[1]
+        if self._made and self._made[0][0] == id(sent):  # as nearly always
+            return message[0], self._made.popleft()[1]
         wanted = {id(sent), id(sent[0]) if type(sent) is tuple and len(sent) == 3 else 0}  # torchdata adds its state
         for place, (found, fetched) in enumerate(tuple(self._made)):  # a copy: the main thread may append
             if found in wanted:

@@ -28,6 +28,7 @@ UNNAMED_SHARE = 0.2
 _KINDS = ("getitem", "collate", "function")
 _LIBRARY = ("default_collate", "default_convert")
 _SETTLED = 3  # batches: the first ones import modules and open files
+_OFTEN, _EACH = 64, 16  # after so many batches, each 16th is looked at
 _TAG = ~7  # Python 3.14 marks pointers in their lowest bits
 _FIRST_LINE = 77_777
 _HEAD = 16  # bytes: a count and a type; free-threaded builds have more
@@ -57,6 +58,8 @@ class Teller:
     def after_batch(self, busy_ns: int) -> None:
         """Called after each batch. `busy_ns` is the time of the fetches that the timer's sums are of."""
         self._batches += 1
+        if self._batches > _OFTEN and self._batches % _EACH:
+            return
         here = get_ident()
         if self._told == here or self._batches < _SETTLED:
             return

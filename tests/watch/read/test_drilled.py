@@ -138,6 +138,18 @@ def test_a_process_tells_when_much_of_its_time_has_no_name(
     assert told == [True] * tells
 
 
+def test_after_the_first_batches_each_sixteenth_is_looked_at(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    teller, timer, told = _teller(tmp_path, monkeypatch)
+    for _ in range(64):
+        teller.after_batch(100)
+    timer.sums[stages.number("getitem", "Clips.__getitem__")] = 90
+    for _ in range(15):
+        teller.after_batch(100)
+    assert not told
+    teller.after_batch(100)
+    assert told
+
+
 def test_a_layout_that_is_not_recognised_is_a_note_and_nothing_is_told(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

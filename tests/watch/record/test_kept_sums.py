@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import pytest
+
 from pipebench.watch.read.decoding import read
 from pipebench.watch.record.lines import FetchSums
-from pipebench.watch.record.record_file import SINGLE
+from pipebench.watch.record.pace import SINGLE, Pace, shortest_ns
 from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.record.worker_lines import OneBatch
 from pipebench.watch.worker.batch_sums import Sums, WorkerPlace
@@ -46,6 +48,28 @@ def test_short_batches_share_a_line_and_none_is_lost(tmp_path: Path) -> None:
     assert [one for line in lines for one in line.single] == [
         OneBatch(began + nth * MS, MS, MS // 2, 0) for nth in range(120)
     ]
+
+
+@pytest.mark.parametrize(("age_s", "apart_ms"), [(0, 50), (1, 50), (2, 100), (5, 250), (3600, 250)])
+def test_lines_are_farther_apart_once_the_first_seconds_are_over(age_s: int, apart_ms: int, tmp_path: Path) -> None:
+    """So a process that is killed loses at most a quarter of a second, or a two thousandth of a longer run."""
+    assert shortest_ns(age_s * 1000 * MS) == apart_ms * MS
+    kept = Kept(tmp_path)
+    kept.now += age_s * 1000 * MS
+    for _ in range(4000):
+        kept.batch(MS)
+    lines = [one.batches for one in kept.written()]
+    first, *_ = lines[2:]
+    assert lines[:2] == [1, 1] and first == pytest.approx(max(apart_ms, age_s * 1000 / 2000), rel=0.06)
+    assert 4000 - sum(lines) <= 1.01 * max(250, age_s * 1000 / 2000)
+
+
+def test_the_distance_of_lines_grows_with_the_passes_before(tmp_path: Path) -> None:
+    """Workers of the tenth pass keep their sums for half a second from the begin of a run on, and later for more."""
+    for age_s, apart_ms in ((1, 500), (100, 500), (1000, 2000)):
+        pace, now = Pace(0, earlier=9), age_s * 1000 * MS
+        due = [step for step in range(4000) if pace.due(now + step * MS)]
+        assert due[pace.each] - due[pace.each - 1] == pytest.approx(apart_ms, rel=0.01)
 
 
 def test_figures_of_single_batches_end_after_the_first_ones(tmp_path: Path) -> None:

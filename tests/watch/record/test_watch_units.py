@@ -18,8 +18,9 @@ from pipebench.watch.read.decoding import read
 from pipebench.watch.record import exclusive_time, record_file
 from pipebench.watch.record.exclusive_time import REST, STAGES, Stages, StageTimer, local, timed
 from pipebench.watch.record.lines import IterationInFull, Moment, NewStage, StageName
+from pipebench.watch.record.pace import Pace
 from pipebench.watch.record.patches import AfterImport, Patches, unseen, without_our_frames
-from pipebench.watch.record.record_file import Pace, RecordFile, bucket, bucket_middle
+from pipebench.watch.record.record_file import RecordFile, bucket, bucket_middle
 from pipebench.watch.stages.labels import span
 
 
