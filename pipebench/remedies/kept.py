@@ -124,9 +124,9 @@ def _kinds(value: Any) -> Any:
 
 def _left_open(found: Any) -> Any:
     """The same object, or one around it, of which neither `close` nor the end of a `with` closes anything."""
+    if not callable(getattr(found, "close", None)):
+        return found  # what a `with` ends then, such as a lock, must end
     leave = getattr(type(found), "__exit__", None)
-    if leave is None and not callable(getattr(found, "close", None)):
-        return found
     with contextlib.suppress(AttributeError, TypeError):
         if isinstance(leave, types.FunctionType) and "close" not in leave.__code__.co_names:
             kind = type(found)

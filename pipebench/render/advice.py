@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from pipebench.render import layout, programs, watch, watch_account
@@ -215,7 +216,7 @@ def _plain(made: Iterable[Part]) -> Iterator[Part]:
 
 
 def _sentence_case(text: str) -> str:
-    return text if "=" in text.split(" ")[0] else text[:1].upper() + text[1:]
+    return text if re.search(r"[=.]", text.split(" ")[0]) else text[:1].upper() + text[1:]
 
 
 def named(change: Change) -> str:

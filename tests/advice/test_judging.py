@@ -241,7 +241,13 @@ def test_a_cache_that_takes_longer_to_fill_than_ten_passes_gain_is_no_advice():
 
 @pytest.mark.parametrize(
     ("pairs", "found"),
-    [((1.7, 1.9, 1.3), True), ((1.7, 1.9), False), ((1.7, 1.0, 1.3), False), ((1.05, 1.06, 1.2), False)],
+    [
+        ((1.7, 1.9, 1.3), True),
+        ((25.9, 18.7, 8.0), False),
+        ((1.7, 1.9), False),
+        ((1.7, 1.0, 1.3), False),
+        ((1.05, 1.06, 1.2), False),
+    ],
 )
 def test_what_looks_like_a_gain_is_not_put_off(pairs, found):
     assert judging.promises(pairs) is found

@@ -192,6 +192,22 @@ def test_a_value_that_is_called_close_stays_and_a_class_may_name_itself():
     assert found == [[Olds()[1], Olds()[2]], [Olds()[3]]]
 
 
+def test_a_lock_that_is_kept_is_released():
+    class Lock:
+        held = 0
+
+        def __enter__(self):
+            self.held += 1
+
+        def __exit__(self, *_):
+            self.held -= 1
+
+    lock = kept._left_open(Lock())
+    with lock:
+        assert lock.held == 1
+    assert lock.held == 0
+
+
 def test_a_connection_that_stays_open_counts_as_one():
     assert kept._left_open(sqlite3.connect(":memory:")) and not kept._Open([])
 

@@ -1,6 +1,7 @@
 """Without workers, a copy of the dataset makes the batches: what it opens in the script's process is its own."""
 
 import functools
+import gc
 
 import numpy as np
 import pytest
@@ -129,3 +130,26 @@ def test_a_dataset_of_which_there_is_only_one_is_not_tried():
 
     with pytest.raises(arms.CannotTry, match="own-process"):
         _changed(Single())
+
+
+def test_the_end_of_a_copy_closes_nothing_of_the_scripts(tmp_path):
+    """The next workers of the script are forked with this file: closed, it would end the training."""
+
+    class Closing(Lazy):
+        def __init__(self):
+            super().__init__()
+            self.file = open(tmp_path / "a", "w+")  # noqa: SIM115
+
+        def __del__(self):
+            self.file.close()
+
+    data = Closing()
+    found = _changed(Around(base=data))
+    assert isinstance(found.dataset.base, Closing) and found.dataset.base is not data
+    del found
+    gc.collect()
+    assert not data.file.closed
+    file = data.file
+    del data
+    gc.collect()
+    assert file.closed

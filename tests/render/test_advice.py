@@ -292,6 +292,11 @@ def test_what_was_cut_short_is_said_below_the_verdict_and_a_longer_training_is_n
     assert "advise again when it runs to its end." in shown and "longer training" not in shown
 
 
+def test_the_name_of_a_function_keeps_its_letters():
+    kept = replace(DRAFT, change=Change("kept", {}, title="zipfile.ZipFile kept", edits={"kept": {}}))
+    assert _shown(replace(ADVICE, findings=(kept,), best=0)).startswith("zipfile.ZipFile kept makes the training loop ")
+
+
 def test_no_workers_are_named_without_what_torch_asks_for_besides():
     settings = {"num_workers": 0, "persistent_workers": False, "prefetch_factor": None}
     none = replace(DRAFT, change=Change("num_workers", settings, "−2 processes"), difference=None)

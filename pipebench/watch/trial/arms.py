@@ -221,6 +221,8 @@ def _copy(dataset: Any, known: dict[int, Any]) -> Any:
         if _is_dataset(dataset):
             raise CannotTry("own-process")
         return found
+    if hasattr(type(found), "__del__"):
+        found.__class__ = _without_end(type(found))  # it may close what the script still has
     names = getattr(found, "__dict__", {})
     for name, one in list(names.items()):
         names[name] = _own(one, type(dataset).__module__, name in ("dataset", "datasets"), known)
