@@ -103,6 +103,16 @@ def test_windows_find_the_planted_ratio_and_each_holds_its_own_samples(tmp_path,
     assert [one.changed for one in script.windows[: 2 * len(found)]] == [False, True] * len(found)
 
 
+def test_a_much_faster_loader_needs_no_more_batches_than_the_present_one(tmp_path, monkeypatch):
+    """In as many seconds it would use up the pass, and its windows would have no end."""
+    script = _script(tmp_path, monkeypatch, 60, cost_s=0.05)
+    script.order(1, {"num_workers": 0}, window_s=20.0)
+    for _ in range(3):
+        script.one_pass()
+    assert {(one.changed, one.taken) for one in script.windows} == {(False, 20), (True, 20)}
+    assert ratios(script.windows) == pytest.approx([20.0] * 3)
+
+
 @pytest.mark.parametrize(("workers", "settings"), [(2, {"prefetch_factor": 5}), (3, {"num_workers": 6})])
 def test_windows_hold_whole_periods(tmp_path, monkeypatch, workers, settings):
     """Each 8th batch is slow: windows with one more of them than others would scatter."""

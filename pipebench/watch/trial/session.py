@@ -82,7 +82,7 @@ class Trial:
         self.orders: Orders | InStep = Orders(recording.settings.folder)
         self._alone: bool | None = None  # not known before the first batch
         self.order: Order | None = None
-        self.turn = 0
+        self.turn = self._own_taken = 0  # `_own_taken`: the batches of the present loader's last window
         self.off = False
         self.spoiled = False  # whether the script has trained on values that are not its own
         self.files = SharedFiles()
@@ -268,12 +268,15 @@ class Trial:
         """A stretch with a window. It begins later if the workers are new: their first batches are slower."""
         if order.window:
             return Stretch(arm, self.clock, 0.0, 0.0, order.period, order.window, order.window // 2 if fresh else 0)
-        return Stretch(arm, self.clock, order.window_s, order.window_s / 2 if fresh else 0.0, order.period)
+        lead_s = order.window_s / 2 if fresh and arm.workers else 0.0
+        most = self._own_taken if self.turn % 2 else 0
+        return Stretch(arm, self.clock, order.window_s, lead_s, order.period, most=most)
 
     def _report(self, this: _Pass, found: Timed) -> None:
         if this.resting is not None and this.resting.compute:
             self._failed(this, arms.CannotTry("workers-compute"))
         elif self.order is not None:
+            self._own_taken = self._own_taken if self.turn % 2 else found.taken
             self.window(self.order.number, found.seconds, found.taken, found.drained)
 
     def _failed(self, this: _Pass, error: BaseException) -> None:

@@ -62,7 +62,8 @@ class Stretch:
 
     Workers that begin together finish together, so batches come in bursts of one from each worker. Lead and window are
     whole numbers of bursts, and of `period` batches. The window has at least `least` batches, and the lead `lead` more
-    than the loader makes ahead: without seconds, stretches of several ranks are equal.
+    than the loader makes ahead: without seconds, stretches of several ranks are equal. It ends before its seconds are
+    over after `most` batches (0: no number is enough): a much faster loader would need more than a pass has.
     """
 
     def __init__(
@@ -74,12 +75,13 @@ class Stretch:
         period: int = 1,
         least: int = 0,
         lead: int = 0,
+        most: int = 0,
     ) -> None:
         self.loader, self.clock = loader, clock
         self.window_s = window_s
         self.burst = burst_of(loader.workers, period)
         self.lead = loader.ahead + self.burst + lead if window_s is not None else math.inf
-        self.least = max(self.burst, TIMES_AHEAD * loader.ahead, least)
+        self.least, self.most = max(self.burst, TIMES_AHEAD * loader.ahead, least), most
         self.lead_until = clock.now() + lead_s
         self.served = 0
         self._began: float | None = None
@@ -105,7 +107,8 @@ class Stretch:
                 self._began = self.clock.now()
             return None
         taken = self.served - self._first
-        if taken % self.burst or taken < self.least or self.clock.now() - self._began < self.window_s:
+        many = 0 < self.most <= taken
+        if taken % self.burst or taken < self.least or not (many or self.clock.now() - self._began >= self.window_s):
             return None
         self.clock.finish()
         seconds = self.clock.now() - self._began
