@@ -92,6 +92,7 @@ def test_the_report_shows_the_last_line_of_each_script_and_counts_all(report):
         "advice_sixth",
         "advice_seventh",
         "advice_eighth",
+        "advice_ninth",
     ],
 )
 def test_the_published_tables_are_the_report_of_the_published_lines(report, name):
