@@ -45,7 +45,7 @@ def _windows(rank):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("samples", "passes", "more"), [(6000, 1, []), (1200, 5, ["--rank-0-validates"])], ids=str)
+@pytest.mark.parametrize(("samples", "passes", "more"), [(9000, 1, []), (1200, 5, ["--rank-0-validates"])], ids=str)
 def test_each_rank_trains_on_the_samples_of_a_plain_run_in_their_order(tmp_path, samples, passes, more):
     """Each process sees that its workers sleep 20 ms a batch, so more of them are tried, whatever the machine does."""
     plain, tried = tmp_path / "plain", tmp_path / "tried"
