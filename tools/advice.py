@@ -111,7 +111,7 @@ def _line(planted: Planted, folder: Path, asked: argparse.Namespace) -> dict[str
             break
     told = chosen is not None and chosen.if_taken is None  # else only a limit
     passes = planted.passes(script.read_text())
-    promised = (chosen.after(passes) or chosen.run or chosen.gain or chosen.predicted) if chosen and told else None
+    promised = (chosen.in_run(passes) or chosen.predicted) if chosen and told else None
     return {
         "at": at, "load": load, "budget_s": asked.budget, "name": planted.name, "cause": planted.cause,
         "remedies": planted.remedies, "codes": planted.codes, "said": verdict(found),

@@ -19,7 +19,7 @@ class Planted:
     says that no cause but training is right. `by_hand` is a remedy that the script has as an argument, that of the best
     run: it replaces no line of the script.
 
-    Scripts of the fourth to seventh sets have no arguments for their causes and print no seconds: whole runs are timed.
+    Scripts of the fourth and later sets have no arguments for their causes and print no seconds: whole runs are timed.
     `replaced` is what the best change replaces in the text, each once. `by_author` has the same for remedies that
     `advise` can try and cannot write. `discards` allows to spoil the weights; `epochs` is how long `advise` has.
     """

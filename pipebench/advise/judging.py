@@ -8,7 +8,7 @@ from dataclasses import replace
 from statistics import median
 
 from pipebench.remedies.seen import WORTH
-from pipebench.results.advice import ANEW, LEAST_PAIRS, SOME_PASSES, Change, Finding, Outcome, Value
+from pipebench.results.advice import ANEW, LEAST_PAIRS, Change, Finding, Outcome, Value
 from pipebench.stats import NORMAL, Speedup, next_run
 from pipebench.watch.record.trial_lines import TrialWindow
 
@@ -112,8 +112,8 @@ def unclear(findings: Sequence[Finding]) -> int | None:
 
     None: there is none, or what could not be told would not change the advice. A knock-out is no change to advise, and
     what is not advisable is not the one to follow. A cache, which must be filled first, makes no other change needless.
-    If all is told, it is the advice itself, if its gain is only roughly
-    known: trials end as soon as an interval excludes 1, so of many noisy ones some do by chance.
+    If all is told, it is the advice itself, if its gain is only roughly known: trials end as soon as an interval
+    excludes 1, so of many noisy ones some do by chance.
     """
     most = max((one.gain.speedup for one in findings if _gains_at_once(one) and one.gain), default=1.0)
     open_ones = [
@@ -168,7 +168,7 @@ def together(findings: Sequence[Finding]) -> Change | None:
 
     A loader without workers has no use for the other settings, nor for what workers do otherwise.
     """
-    best = [one for one in best_of_each(findings) if one.change.remedy != TOGETHER and not _without_workers(one)]
+    best = [one for one in best_of_each(findings) if one.change.remedy != TOGETHER and not one.change.no_workers]
     settings: dict[str, Value] = {}
     edits: dict[str, dict[str, Value]] = {}
     for one in best:
@@ -282,12 +282,8 @@ def _workers(found: Finding) -> int:
     return int(found.change.settings.get("num_workers") or 0)
 
 
-def _without_workers(found: Finding) -> bool:
-    return found.change.settings.get("num_workers") == 0
-
-
 def _nearly_best(gained: Sequence[Finding]) -> int:
-    speedups = [told.speedup if (told := one.after(SOME_PASSES) or one.run or one.gain) else 0.0 for one in gained]
+    speedups = [told.speedup if (told := one.in_run()) else 0.0 for one in gained]
     most = max(speedups)
     singles = [place for place, one in enumerate(speedups) if one >= _NEARLY * most]
     return singles[0]

@@ -25,8 +25,7 @@ def refused(seen: Seen, refusal: str) -> str:
         return refusal
     if seen.ranks > 1:
         return RANKS
-    own = (one for one in seen.watched.workers if one.loader == seen.loader.loader)
-    read = sum(one.storage_bytes_per_s or 0.0 for one in own)
+    read = sum(one.storage_bytes_per_s or 0.0 for one in seen.its_workers)
     return READ_AGAIN if seen.has_cause("storage") or read >= _SOME_BYTES_PER_S else ""
 
 

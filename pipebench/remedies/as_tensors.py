@@ -55,7 +55,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         edits={"as_tensors": {}},
         how=HOW,
         at=at,
-        asked_for=seen.has_cause("hand-off", "pickling"),
+        asked_for=seen.slow_hand_off,
         varies=_VARIES,
     )
 

@@ -56,11 +56,7 @@ _BESIDE = (
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if not (seen.serves_stages or (seen.discards and not seen.workers and seen.most >= WORTH)):
         return None
-    rows = [
-        one
-        for one in seen.watched.stages
-        if one.loader == seen.loader.loader and one.kind == "function" and whole_share(one) >= LEAST_SHARE
-    ]
+    rows = [one for one in seen.stages if one.kind == "function" and whole_share(one) >= LEAST_SHARE]
     known = {one.change.edits["cache"]["name"]: one.gain for one in tried}
     served = [one for one in rows if known.get(one.name) is not None]
     left = [one for one in rows if one.name not in known and not any(_may_hold(outer, one) for outer in served)]

@@ -51,7 +51,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
 
 def _only_takes(seen: Seen) -> bool:
     """Whether hardly any time goes to functions, transforms or decoders that a sample calls."""
-    rows = [one for one in seen.watched.stages if one.loader == seen.loader.loader and one.kind != "serialise"]
+    rows = [one for one in seen.stages if one.kind != "serialise"]
     return sum(one.worker_share for one in rows if one.kind in ("getitem", "collate")) >= LEAST_SHARE
 
 

@@ -47,7 +47,7 @@ def _changes(seen: Seen) -> Iterator[Change]:
 
 def _costly(seen: Seen) -> Iterator[tuple[float, str, str, str]]:
     """Share of the workers' time, kind, name and title: of each stage, of `__getitem__` whole, and of the hand-off."""
-    rows = [one for one in seen.watched.stages if one.loader == seen.loader.loader and one.kind != "serialise"]
+    rows = [one for one in seen.stages if one.kind != "serialise"]
     for one in rows:
         if one.kind == "collate" or _can_be_served(one):
             yield one.worker_share, one.kind, one.name, one.name

@@ -51,7 +51,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
 
 
 def _costs_more_to_hand_over(seen: Seen) -> bool:
-    return seen.discards and seen.has_cause("hand-off", "pickling")
+    return seen.discards and seen.slow_hand_off
 
 
 def _none(seen: Seen, counts: dict[int, Finding]) -> Change | None:

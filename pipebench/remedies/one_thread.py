@@ -39,7 +39,7 @@ def _threads(seen: Seen) -> bool:
     host = seen.watched.host
     if host is not None and host.worker_native_threads is not None:
         return host.worker_native_threads > 0
-    workers = [one for one in seen.watched.workers if one.loader == seen.loader.loader]
+    workers = seen.its_workers
     known = [(one, one.cores) for one in workers if one.cores is not None and one.busy_s > 0]
     used = sum(cores for _, cores in known)
     main = sum(one.busy_share * one.cpu_s / one.busy_s for one, _ in known)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pipebench.predict.more_workers import NEARLY
 from pipebench.results.account import AccountRow
 from pipebench.results.advice import Change, Value
-from pipebench.results.watched import LoaderResult, StageResult, WatchResult
+from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.stats import Speedup
 from pipebench.units import size
 from pipebench.watch.record.own_code import owner
@@ -79,6 +79,21 @@ class Seen:
             return True
         whole, cpu = self.loader.sample_s, self.loader.sample_cpu_s
         return self.has_cause("no-workers") and None not in (whole, cpu) and (cpu or 0.0) < _BLOCKED * (whole or 0.0)
+
+    @property
+    def slow_hand_off(self) -> bool:
+        """Whether handing batches over is a cause in the account."""
+        return self.has_cause("hand-off", "pickling")
+
+    @property
+    def stages(self) -> list[StageResult]:
+        """The rows of this loader."""
+        return [one for one in self.watched.stages if one.loader == self.loader.loader]
+
+    @property
+    def its_workers(self) -> list[WorkerResult]:
+        """The workers of this loader, each with its figures."""
+        return [one for one in self.watched.workers if one.loader == self.loader.loader]
 
     def could_save(self, code: str) -> float:
         """The seconds that this cause could save of the watched part."""
@@ -239,7 +254,7 @@ class Seen:
 
     @property
     def worker_bytes(self) -> float | None:
-        found = [one.pss_bytes for one in self.watched.workers if one.loader == self.loader.loader and one.pss_bytes]
+        found = [one.pss_bytes for one in self.its_workers if one.pss_bytes]
         return max(found) if found else None
 
 
@@ -263,7 +278,7 @@ def hand_off_share(seen: Seen) -> float:
 
 def share_of(seen: Seen, kind: str, name: str = "") -> float:
     """The share of the workers' time in the rows of this kind and name, also of one of several objects of a class."""
-    rows = (one for one in seen.watched.stages if one.loader == seen.loader.loader and one.kind == kind)
+    rows = (one for one in seen.stages if one.kind == kind)
     return sum(one.worker_share for one in rows if not name or one.name.split(" (")[0] == name)
 
 
@@ -277,11 +292,10 @@ def function_s(seen: Seen, name: str, samples: int) -> float | None:
 
     None: not known.
     """
-    rows = [one for one in seen.watched.stages if one.loader == seen.loader.loader and one.name == name]
+    rows = [one for one in seen.stages if one.name == name]
     if not rows or seen.loader.sample_s is None:
         return None
-    workers = [one for one in seen.watched.workers if one.loader == seen.loader.loader]
-    waited, busy = sum(one.core_wait_s for one in workers), sum(one.busy_s for one in workers)
+    waited, busy = sum(one.core_wait_s for one in seen.its_workers), sum(one.busy_s for one in seen.its_workers)
     with_core = 1 - min(1.0, waited / busy) if busy else 1.0
     return samples * seen.loader.sample_s * max(map(whole_share, rows)) * with_core
 

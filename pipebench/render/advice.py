@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pipebench.render import layout, programs, watch, watch_account
 from pipebench.render.advice_lines import by_hand, in_library, one_thread, patched, short, untold, written
@@ -203,9 +203,10 @@ def _of_run(found: Finding) -> str:
 
 def _of_filling(found: Finding) -> str:
     """What a cache gains in a run of few and of more passes: filling it takes time, too."""
-    few, more = (found.after(one) for one in (_FEW_PASSES, SOME_PASSES))
-    if few is None or more is None or not found.fills or found.cache is None or found.cache.fill_s is None:
+    few, more = (found.after(one) if found.fills else None for one in (_FEW_PASSES, SOME_PASSES))
+    if few is None or more is None:
         return ""
+    assert found.cache is not None and found.cache.fill_s is not None
     took = f" Filling it takes about {seconds(found.cache.fill_s)} in one process"
     return f"{took}: in {_FEW_PASSES} passes, it gains {spoken(few)} in all, and in {SOME_PASSES} {spoken(more)}."
 
@@ -223,8 +224,8 @@ def named(change: Change) -> str:
     """A change as the user writes it."""
     if change.knock_out:
         return f"{printable(change.title)} from a memo"
-    none = change.settings.get("num_workers") == 0  # what else changes then, torch asks for: the snippet has it
-    words = [f"{name}={value!r}" for name, value in change.settings.items() if not none or name == "num_workers"]
+    # Without workers, torch asks for more changes: the snippet has them.
+    words = [*_keywords({"num_workers": 0} if change.no_workers else change.settings)]
     thread = ["one thread in workers"] if change.one_thread else []
     return ", ".join([*words, *thread, *([printable(change.title)] if change.title else [])])
 
@@ -344,7 +345,7 @@ def _writing(advice: Advice) -> Iterator[Part]:
     if chosen.change.settings and advice.unwritten == "library":
         yield from in_library(chosen.change, advice.made_by, advice.file, advice.line)
     elif chosen.change.settings and not shown:
-        yield f"Write, in {place}: DataLoader(..., {_keywords(chosen.change)})"
+        yield f"Write, in {place}: DataLoader(..., {', '.join(_keywords(chosen.change.settings))})"
     if chosen.change.one_thread:
         yield from one_thread(chosen.change, place)
     yield from by_hand(chosen.change)
@@ -352,8 +353,8 @@ def _writing(advice: Advice) -> Iterator[Part]:
     yield from patched(advice.patch)
 
 
-def _keywords(change: Change) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in change.settings.items())
+def _keywords(settings: Mapping[str, object]) -> Iterator[str]:
+    return (f"{name}={value!r}" for name, value in settings.items())
 
 
 def _closing(advice: Advice, goes_on: bool) -> Iterator[str]:

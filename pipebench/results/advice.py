@@ -104,6 +104,11 @@ class Change:
     rough: bool = False
     varies: float = 0.0
 
+    @property
+    def no_workers(self) -> bool:
+        """Whether the loader has no workers after it."""
+        return self.settings.get("num_workers") == 0
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -195,6 +200,10 @@ class Finding:
         first = cache.fill_s / cache.pass_s / passes
         speedup, low, high = (1 / (first + 1 / one) for one in (found.speedup, found.low, found.high))
         return Speedup(speedup, low, high, found.confidence)
+
+    def in_run(self, passes: int = SOME_PASSES) -> Speedup | None:
+        """What it gains in a run, as far as that is known; else in all that a run repeats, or in the loop."""
+        return self.after(passes) or self.run or self.gain
 
     @property
     def pays(self) -> bool:
@@ -290,8 +299,7 @@ class Advice:
 
         Without such a finding, one that could bring enough to be named first.
         """
-        one = self.followed
-        gain = (one.after(SOME_PASSES) or one.run or one.gain or one.predicted) if one is not None else None
+        gain = (one.in_run() or one.predicted) if (one := self.followed) is not None else None
         others = [one for one in self.findings if one.change.of_script and one.change.predicted]
         most = max(others, key=lambda one: one.change.predicted or 0.0, default=None)
         least = gain.speedup / _CLEARLY if gain is not None else _NAMED
