@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple, Protocol
 
 from pipebench.advise import judging, streams, sync_cause, whole_run
+from pipebench.advise.shared_resource import with_shared
 from pipebench.advise.trial import Trial, cache_of, has_room, in_batches, needed_s, not_now, period, window_s
 from pipebench.predict.untried import Foretell
 from pipebench.remedies import Propose
@@ -149,8 +150,9 @@ class Conductor:
 
     def _predict(self, seen: Seen) -> None:
         """What is only predicted. Some of it rests on what was tried."""
+        told = replace(seen, watched=with_shared(seen.watched, self.findings, seen.loader.loader))
         self._predicted = [
-            Finding(one, "not-tried", reason="of-script") for one in self._proposed(seen) if one.of_script
+            Finding(one, "not-tried", reason="of-script") for one in self._proposed(told) if one.of_script
         ]
 
     def _only_foretell(self, seen: Seen, refusal: str) -> None:

@@ -25,11 +25,10 @@ def with_shared(watched: WatchResult, findings: Sequence[Finding], loader: int) 
     account = watched.account
     if account is None:
         return watched
-    tried, causes = _tried(findings), account.causes
+    causes = account.causes
     if _were_no_remedy(findings):
         causes = tuple(one for one in causes if not _is_small(watched, one, loader))
-    if tried is not None:
-        causes = tuple(_told(watched, one, tried) if _is_wait(watched, one, loader) else one for one in causes)
+    causes = tuple(_told(watched, one, findings) if _is_wait(watched, one, loader) else one for one in causes)
     return replace(watched, account=replace(account, causes=causes))
 
 
@@ -53,8 +52,8 @@ def _is_wait(watched: WatchResult, cause: Cause, loader: int) -> bool:
     return cause.code != "no-workers" or waits
 
 
-def _tried(findings: Sequence[Finding]) -> tuple[int, int] | None:
-    """The most workers that gained (0: none), and the fewest above them that brought no more.
+def _tried(findings: Sequence[Finding], present: int) -> tuple[int, int] | None:
+    """How many workers are enough, and the fewest above them, and above the present ones, that brought no more.
 
     None: none were tried, or the loop hardly waits any more.
     """
@@ -64,8 +63,8 @@ def _tried(findings: Sequence[Finding]) -> tuple[int, int] | None:
         if one.change.remedy == "num_workers" and one.gain is not None
     }
     best = max(counts, key=lambda one: _gained(counts[one]), default=0)
-    enough = best if counts and _gained(counts[best]) else 0
-    above = [one for one, found in counts.items() if one > enough and _brought_nothing(found)]
+    enough = best if counts and _gained(counts[best]) else present
+    above = [one for one, found in counts.items() if one > max(enough, present) and _brought_nothing(found)]
     if not above:
         return None
     limit = counts[min(above)].change.predicted or math.inf
@@ -81,15 +80,15 @@ def _brought_nothing(found: Finding) -> bool:
     return found.outcome in ("no-gain", "slower", "gain") or (found.outcome == "unclear" and found.gain.high <= _FEW)
 
 
-def _told(watched: WatchResult, cause: Cause, tried: tuple[int, int]) -> Cause:
+def _told(watched: WatchResult, cause: Cause, findings: Sequence[Finding]) -> Cause:
+    tried = _tried(findings, int(cause.values.get("workers", 0)))
+    if tried is None:
+        return cause
     enough, more = tried
-    present = int(cause.values.get("workers", 0))
-    if more <= present:
-        return cause  # fewer workers were tried
-    values = {**cause.values, "enough_workers": enough or present, "tried_workers": more}
+    values = {**cause.values, "enough_workers": enough, "tried_workers": more}
     rows = [one for one in watched.drilled if one.loader == cause.loader and one.lines]
     if rows:
         line = max(rows, key=lambda one: one.worker_share).lines[0]
         if line.line and line.share >= _MOST_OF:
-            values |= {"file": line.file, "line": line.line, "function": line.function}
+            values |= {"file": line.file, "line": line.line, "function": line.function, "text": line.text}
     return replace(cause, values=values)

@@ -1,21 +1,24 @@
 """One look into arrays or tensors for a whole batch (`__getitems__`), in place of one for each sample and of collating.
 
-For datasets that only take rows, which is told by their code (`watch.trial.indexing`). The batches are the same, bit
-for bit, which is checked on the first ones of each worker, too.
+For datasets that make samples from rows only, which is told by their code (`watch.trial.row_code`). Where that needs
+other code for a batch, it is written from theirs. The batches are the same, bit for bit, which is checked on the first
+ones of each worker, too.
 """
 
 from __future__ import annotations
 
 import ast
 import sys
+import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pipebench.remedies.seen import Seen
 from pipebench.remedies.source import sources, with_collate
 from pipebench.results.advice import Change, Finding
 from pipebench.watch.record.patches import Patches
-from pipebench.watch.trial import indexing
+from pipebench.watch.trial import indexing, row_code
 from pipebench.watch.trial.compared import difference
 from pipebench.watch.trial.edits import Edit, Refused, Sent
 from pipebench.watch.trial.memo import same
@@ -25,28 +28,37 @@ PLACE = 3
 TITLE = "one look for a batch"
 COST = "a class of 25 lines"
 LEAST_SHARE = 0.9  # of the time of the workers, in `__getitem__` itself and in collate
-HOW = (
-    "def __getitems__(self, indices): return self[list(indices)]  # in its class",
-    "DataLoader(..., collate_fn=torch.utils.data.default_convert), in each loader",
-)
+_COLLATE = "DataLoader(..., collate_fn=torch.utils.data.default_convert), in each loader"
+HOW = ("def __getitems__(self, indices): return self[list(indices)]  # in its class", _COLLATE)
 HOW_WRITTEN = (
     "Put the dataset into InOneLook(...), which `--patch FILE` writes, too,",
     "and give this loader collate_fn=torch.utils.data.default_convert.",
 )
 _COMPARED = 2  # batches of each worker
+_METHOD = """    def __getitems__(self, indices):
+        return self.one_look_into[list(indices)]"""
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if tried or not seen.waits or seen.blocked or seen.number("batch_size") < 2 or not _only_takes(seen):
         return None
-    getters = [one for source in sources(seen) for one in _getters(source.tree, seen.loader.dataset)]
-    if any(indexing.rows_taken(one) is None for one in getters):
+    read = [row_code.read(one) for source in sources(seen) for one in _getters(source.tree, seen.loader.dataset)]
+    if None in read or len(read) > 1:
         return None
+    code = next((one for one in read if one is not None and not one.plain), None)
     rewrites = with_collate(seen, "torch.utils.data.default_convert", "torch", InOneLook)
+    how = HOW if code is None else ("In its class:", *ast.unparse(code.batch).splitlines(), _COLLATE)
+    if code is not None:
+        rewrites = tuple(replace(one, new=_with_code(one.new, code.batch)) if one.helper else one for one in rewrites)
     return Change(
-        "getitems", {}, COST, title=TITLE, edits={"getitems": {}}, how=HOW_WRITTEN if rewrites else HOW,
-        rewrites=rewrites, group="collate",
+        "getitems", {}, COST, title=TITLE, edits={"getitems": {"only_itself": code is None}},
+        how=HOW_WRITTEN if rewrites else how, rewrites=rewrites, group="collate",
     )  # fmt: skip
+
+
+def _with_code(text: str, batch: ast.FunctionDef) -> str:
+    """The class with this method."""
+    return text.replace(_METHOD, textwrap.indent(ast.unparse(batch), "    "))
 
 
 def _only_takes(seen: Seen) -> bool:
@@ -65,21 +77,24 @@ def _getters(tree: ast.Module, dataset: str) -> list[ast.FunctionDef]:
 class _Getitems(Edit):
     without_workers = True
 
+    def __init__(self, only_itself: bool = True) -> None:
+        self.only_itself = only_itself
+
     def in_worker(self, fetcher: Any, patches: Patches) -> None:
         data: Any = sys.modules["torch.utils.data"]
         if fetcher.collate_fn is not data.default_collate:
             raise Refused("own-collate")
-        dataset, held, left = fetcher.dataset, held_weakly(fetcher), [_COMPARED]
-        indexing.check(dataset)
+        held, left = held_weakly(fetcher), [_COMPARED]
+        look = indexing.looking(fetcher.dataset, self.only_itself)
 
         def fetch(index: Any) -> Any:
             if not left[0]:
-                return data.default_convert(dataset[list(index)])
+                return data.default_convert(look(index))
             left[0] -= 1
             _, plain = held()
             usual = plain(index)
             try:
-                batch = data.default_convert(dataset[list(index)])
+                batch = data.default_convert(look(index))
             except Exception:  # of the user's arrays
                 raise Refused("no-rows") from None
             if not same(usual, batch):

@@ -130,7 +130,12 @@ def _left_open(found: Any) -> Any:
     with contextlib.suppress(AttributeError, TypeError):
         if isinstance(leave, types.FunctionType) and "close" not in leave.__code__.co_names:
             kind = type(found)
-            found.__class__ = type(kind.__name__, (kind,), {"close": _nothing, "__exit__": _nothing})
+            left_open = {
+                "close": _nothing,
+                "__exit__": _nothing,
+                "__reduce_ex__": functools.partialmethod(_as_it_was, kind),
+            }
+            found.__class__ = type(kind.__name__, (kind,), left_open)
             return found
         if leave is None or isinstance(leave, types.FunctionType):  # then it calls its `close`
             found.close = _nothing
@@ -140,6 +145,24 @@ def _left_open(found: Any) -> Any:
 
 def _nothing(*_: Any, **__: Any) -> None:
     pass
+
+
+def _as_it_was(found: Any, kind: type, protocol: Any) -> Any:
+    """How it is pickled as an object of its own class, if a sample has it."""
+    ours, found.__class__ = type(found), kind
+    try:
+        how = found.__reduce_ex__(protocol)
+    finally:
+        found.__class__ = ours
+    made = getattr(how[0], "__name__", "") if isinstance(how, tuple) else ""
+    if made not in ("__newobj__", "__newobj_ex__"):  # of these, pickle wants the class that the object has now
+        return how
+    args, named = (how[1][1:], {}) if made == "__newobj__" else how[1][1:]
+    return _new, (kind, args, named), *how[2:]
+
+
+def _new(kind: type, args: Any, named: Any) -> Any:
+    return kind.__new__(kind, *args, **named)
 
 
 class _Open:
@@ -168,6 +191,9 @@ class _Open:
 
     def __exit__(self, *_: object) -> None:
         pass
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self._found.__reduce_ex__(protocol)
 
     close = _nothing
 

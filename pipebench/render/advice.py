@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pipebench.render import layout, programs, watch, watch_account
-from pipebench.render.advice_lines import by_hand, in_library, one_thread, patched, short, untold, written
+from pipebench.render.advice_lines import by_hand, in_library, of_script, one_thread, patched, short, untold, written
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section, Spare, Sparing
 from pipebench.render.screen import LATE
@@ -330,14 +330,15 @@ def _untried(found: Finding) -> str:
 
 
 def _writing(advice: Advice) -> Iterator[Part]:
-    """How the user writes the advice."""
+    """How the user writes the advice, and first the change of the script that could bring more."""
     chosen = advice.followed
+    first = list(of_script(advice.larger.change)) if advice.larger is not None else []
     if chosen is None:
-        more = [*(by_hand(advice.larger.change) if advice.larger is not None else []), *patched(advice.patch)]
+        more = [*first, *patched(advice.patch)]
         yield from ["", *more] if more else []
         return
     place = f"{short(advice.file)}:{advice.line}" if advice.file else "where the script makes its loader"
-    yield ""
+    yield from ["", *first, ""] if first else [""]
     shown = list(written(advice.snippet)) if advice.snippet is not None else []
     yield from shown
     if chosen.reason == ANEW:

@@ -104,6 +104,13 @@ def by_hand(change: Change) -> Iterator[str]:
         yield f"  {printable(line)}"
 
 
+def of_script(change: Change) -> Iterator[str]:
+    """The same of a change of the script besides its loader, with what it is for."""
+    if change.how and change.at is None:
+        yield f"For {printable(change.title)}:"
+    yield from by_hand(change)
+
+
 def one_thread(change: Change, place: str) -> Iterator[str]:
     variables = [one for one in change.pools if "(" not in one]
     calls = [one for one in change.pools if "(" in one]

@@ -1,6 +1,5 @@
 """One look for a batch: only where the code of a dataset takes rows, and with batches that are the same."""
 
-import ast
 import pickle
 import subprocess
 from dataclasses import replace
@@ -16,7 +15,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 from pipebench.advise.snippet import written
 from pipebench.remedies import getitems
 from pipebench.watch.record.patches import Patches
-from pipebench.watch.trial import arms, indexing
+from pipebench.watch.trial import arms
 from pipebench.watch.trial.dealing import Deal
 from pipebench.watch.trial.edits import Refused, edited, unpacked
 
@@ -37,6 +36,11 @@ class Table(Dataset):
 
 loader = DataLoader(Table(), batch_size=8)
 """
+OTHER = TEXT.replace(
+    "return self.x[index] / 2, self.y[index]",
+    """x = np.array([self.x[index, 0], self.x[index, 1]], dtype=np.float32)
+        return {"x": x, "y": int(self.y[index])}""",
+).replace("import numpy as np\n", "import numpy as np\nimport torch\n")  # needs other code for a batch
 ROWS = (("Table.__getitem__", "getitem", 0.5), ("default_collate", "collate", 0.45), ("mapped", "function", 0.05))
 
 
@@ -52,6 +56,11 @@ class Table:
         """A row, and its label."""
         x = self.x[index].float()
         return {"x": x, "y": (torch.as_tensor(self.y[index]), self.y[index])}
+
+
+class Vectors(Table):
+    def __getitem__(self, index):
+        return torch.stack([self.x[index, 0], self.x[index, 1]]), int(self.y[index])
 
 
 class Whole(Table):
@@ -90,66 +99,8 @@ class Counting(TensorDataset):
 TENSORS = TensorDataset(torch.arange(40), torch.rand(40, 3))
 
 
-def _code(text):
-    return ast.parse(f"def __getitem__(self, index):\n    {text}").body[0]
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("return self.x[index]", {"x"}),
-        ("return torch.from_numpy(self.x[index]).float(), self.y[index]", {"x", "y"}),
-        ("return {'a': [self.x[index] / 255.0], 'b': self.y[index].astype(np.int64, copy=False)}", {"x", "y"}),
-        ("x = self.x[index]; y = 1 - x; return y, torch.tensor(self.z[index], dtype=torch.long)", {"x", "z"}),
-    ],
-)
-def test_code_that_only_takes_rows_is_known(text, names):
-    assert indexing.rows_taken(_code(text)) == names
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "return self.x[index] if index else self.x[0]",
-        "return self.x[index + 1]",
-        "return self.x[index, 0]",
-        "return self.x[index : index + 8]",
-        "return self.x[index].mean()",
-        "return self.x[index][0]",
-        "return self.x[index] - self.y[index]",
-        "return self.x[index] @ 2",
-        "return self.x[index], index",
-        "return self.transform(self.x[index])",
-        "return torch.tensor(index)",
-        "return np.array([self.x[index]])",
-        "return self.x[index].to(self.device(index))",
-        "return self.x[index].to(**self.options)",
-        "index = index % 5; return self.x[index]",
-        "x = self.x[index]; x[0] = 1; return x",
-        "self.y = self.x[index]; return self.y",
-        "time.sleep(1); return self.x[index]",
-        "return {**self.x[index]}",
-        "return None",
-        "x = self.x[index]",
-        "return 1",
-    ],
-)
-def test_anything_else_is_not(text):
-    assert indexing.rows_taken(_code(text)) is None
-
-
-def test_only_a_plain_getter_is_read():
-    for text in (
-        "@cached\ndef __getitem__(self, index):\n    return self.x[index]",
-        "def __getitem__(self, index, more=1):\n    return self.x[index]",
-        "def __getitem__(self, *index):\n    return self.x[index]",
-        "__getitem__ = 3",
-    ):
-        assert indexing.rows_taken(ast.parse(text).body[0]) is None
-
-
-def _fetched(dataset, *batches, collate=default_collate):
-    told, edits = [], (getitems.edit(),)
+def _fetched(dataset, *batches, collate=default_collate, only_itself=False):
+    told, edits = [], (getitems.edit(only_itself),)
     found = edited(fetcher(dataset, collate), edits, Patches())
     return [unpacked(found.fetch(one), edits, told.append) for one in batches], told
 
@@ -196,7 +147,7 @@ def test_another_collate_function_and_other_batches_are_refused():
 def test_a_loader_without_workers_tries_it_on_its_own_fetcher():
     data = Noting(torch.arange(40), torch.rand(40, 3))
     loader = DataLoader(data, batch_size=8)
-    edits = (getitems.edit(),)
+    edits = (getitems.edit(True),)
     found = arms.changed(loader, {}, False, edits)
     deal = Deal(iter(loader._index_sampler))
     arm = arms.opened(found, deal, DataLoader.__iter__, _BaseDataLoaderIter.__next__, edits)
@@ -226,6 +177,7 @@ def _figures(path, text=TEXT, rows=ROWS, **how):
     return replace(found, loader=replace(found.loader, dataset="Table"), settings=settings)
 
 
+@pytest.mark.parametrize("plain", [TEXT, OTHER])
 @pytest.mark.parametrize(
     ("call", "after"),
     [
@@ -237,9 +189,9 @@ def _figures(path, text=TEXT, rows=ROWS, **how):
          "DataLoader(batch_size=8, dataset=InOneLook(Table()), collate_fn=torch.utils.data.default_convert)"),
     ],
 )  # fmt: skip
-def test_what_is_written_gives_the_same_and_other_loaders_stay(call, after, tmp_path, monkeypatch):
+def test_what_is_written_gives_the_same_and_other_loaders_stay(call, after, plain, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    text = f"{TEXT.replace('DataLoader(Table(), batch_size=8)', call)}validation = DataLoader(Table(), batch_size=5)\n"
+    text = f"{plain.replace('DataLoader(Table(), batch_size=8)', call)}validation = DataLoader(Table(), batch_size=5)\n"
     figures = _figures(tmp_path / "train.py", text)
     change = getitems.propose(figures, [])
     assert written(figures.made, change).snippet.after == (f"loader = {after}",)
@@ -256,7 +208,22 @@ def test_what_is_written_gives_the_same_and_other_loaders_stay(call, after, tmp_
 def test_where_the_call_is_not_known_it_is_told(tmp_path):
     figures = _figures(tmp_path / "train.py", TEXT.replace("batch_size=8", "**more"))
     change = getitems.propose(figures, [])
-    assert change.rewrites == () and change.how == getitems.HOW
+    assert change.rewrites == () and change.how == getitems.HOW and change.edits == {"getitems": {"only_itself": True}}
+
+
+def test_code_for_a_batch_is_told_where_the_dataset_needs_it(tmp_path):
+    change = getitems.propose(_figures(tmp_path / "train.py", OTHER.replace("batch_size=8", "**more")), [])
+    assert change.rewrites == () and change.edits == {"getitems": {"only_itself": False}}
+    assert "    x = np.stack([self.x[index, 0], self.x[index, 1]], 1).astype(np.float32)" in change.how
+
+
+def test_a_batch_by_other_code_is_that_of_collate():
+    dataset = Vectors()
+    batches, _ = _fetched(dataset, [0, 2], [1], [3, 0, 0])
+    for found, indices in zip(batches, ([0, 2], [1], [3, 0, 0]), strict=True):
+        assert _same(found, default_collate([dataset[one] for one in indices]))
+    with pytest.raises(Refused, match="no-rows"):
+        _fetched(dataset, [0, 2], only_itself=True)
 
 
 @pytest.mark.parametrize("dataset", [TENSORS, Subset(Table(), [5, 3, 1, 0])])

@@ -1,7 +1,9 @@
 """What each sample builds or opens anew with the same arguments is kept, if the samples stay the same."""
 
+import collections
 import functools
 import os
+import pickle
 import random
 import runpy
 import sqlite3
@@ -206,6 +208,30 @@ def test_a_lock_that_is_kept_is_released():
     with lock:
         assert lock.held == 1
     assert lock.held == 0
+
+
+class Archive:
+    """Its end closes more than `close`."""
+
+    def __init__(self, number=3):
+        self.number = number
+
+    def close(self):
+        self.number = 0
+
+    def __exit__(self, *_):
+        self.number = 0
+
+
+@pytest.mark.parametrize("found", [Archive(), collections.deque([3])])
+def test_what_is_left_open_may_be_a_part_of_a_sample_that_is_sent(found):
+    """A class written in C has an object of ours around it."""
+    opened = kept._left_open(found) if isinstance(found, Archive) else kept._Open(found)
+    sent = pickle.loads(pickle.dumps(opened))
+    assert type(sent) in (Archive, collections.deque)
+    assert getattr(sent, "number", 3) == 3 and type(opened) is not type(sent)
+    opened.close()
+    assert getattr(opened, "number", 3) == 3
 
 
 def test_a_connection_that_stays_open_counts_as_one():

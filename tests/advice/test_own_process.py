@@ -153,3 +153,35 @@ def test_the_end_of_a_copy_closes_nothing_of_the_scripts(tmp_path):
     del data
     gc.collect()
     assert file.closed
+
+
+class Slotted:
+    """A handle that has no dictionary."""
+
+    __slots__ = ("__opened", "reader")
+
+    def __init__(self):
+        self.reader, self.__opened = Reader(), []
+
+    def opened(self):
+        return self.__opened
+
+
+class OnSlots(Dataset):
+    def __init__(self):
+        self.slotted = Slotted()
+
+    def __getitem__(self, index):
+        self.slotted.opened().append(index)
+        return index
+
+    def __len__(self):
+        return 4
+
+
+def test_what_is_held_in_slots_is_copied_too():
+    dataset = OnSlots()
+    found = arms.changed(DataLoader(dataset, num_workers=1), {"num_workers": 0}, False)
+    assert [int(one) for one in found] == [0, 1, 2, 3]
+    assert dataset.slotted.opened() == [] and found.dataset.slotted.opened() == [0, 1, 2, 3]
+    assert found.dataset.slotted.reader is not dataset.slotted.reader

@@ -19,6 +19,7 @@ from pipebench.remedies import (
     remedies,
     spread_evenly,
     start_method,
+    unlocked,
 )
 from pipebench.remedies.seen import Seen
 from pipebench.results.account import Account, AccountRow, Cause
@@ -54,7 +55,7 @@ def test_every_module_is_a_remedy_in_a_stated_order():
         "persistent_workers", "one_thread", "as_tensors", "num_workers", "getitems", "prefetch_factor",
         "pin_memory", "ring_collate", "from_bytes", "in_order", "decoders",
         "lookup", "start_method", "bytes_across", "kept", "cache", "draft", "opencv_resize", "knock_out", "validation",
-        "callbacks", "sampler_ahead", "spread_evenly",
+        "callbacks", "sampler_ahead", "spread_evenly", "unlocked",
     ]  # fmt: skip
 
 
@@ -335,3 +336,31 @@ def test_work_that_is_spread_unevenly_is_a_change_of_the_dataset_and_its_gain_is
     found = spread_evenly.propose(_with_cause(seen(0.5), Cause("uneven-workers", 4.0, 4.0, 1), {}), [])
     assert found.of_script and not found.settings and "info.num_workers" in " ".join(found.how)
     assert spread_evenly.propose(_with_cause(seen(0.5), Cause("stage", 4.0, 4.0, 1), {}), []) is None
+
+
+def _locked(text, saved=4.0, **values):
+    place = {"file": "read.py", "line": 40, "function": "Archive.window", "text": text}
+    return Cause("workers-blocked", saved, saved, 1, {"tried_workers": 8, "enough_workers": 4, **place, **values})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["with self.lock:", "with self._read_lock:", "fcntl.flock(f, how)", "mutex.acquire()", "with FileLock(name):"],
+)
+def test_reads_without_a_lock_that_workers_share_are_predicted(text):
+    """The account has 4 s, of which 1 could be saved, or 3; two workers are at most twice as fast as one."""
+    found = unlocked.propose(_with_cause(seen(0.5), _locked(text, 1.0), {}), [])
+    assert found.of_script and found.at.line == 40 and not found.settings
+    assert found.predicted == pytest.approx(4 / 3)
+    most = unlocked.propose(_with_cause(seen(0.5, num_workers=2), _locked(text, 3.0), {}), [])
+    assert most.predicted == 2.0
+
+
+@pytest.mark.parametrize("text", ["return self.blocks[k]", "time.sleep(0.1)", "self.clock.read()", "unlocked()", ""])
+def test_a_line_that_waits_for_no_lock_asks_for_no_such_change(text):
+    assert unlocked.propose(_with_cause(seen(0.5), _locked(text), {}), []) is None
+
+
+def test_without_a_trial_of_more_workers_a_lock_is_no_cause():
+    cause = Cause("workers-blocked", 4.0, 4.0, 1, {"text": "with self.lock:"})
+    assert unlocked.propose(_with_cause(seen(0.5), cause, {}), []) is None

@@ -352,3 +352,18 @@ def test_what_the_user_writes_is_never_cut_for_what_was_watched():
     given = parts(found, seen(0.7).watched)
     text = layout.text(screen.fitted(given, 80, screen.MORE), width=80)
     assert len(text.splitlines()) <= 30 and "num_workers=8)" in text and how[-1] in text
+
+
+@pytest.mark.parametrize(
+    ("at", "line"),
+    [
+        (None, "For validation every 2nd pass:"),
+        (Place("read", "/nowhere/train.py", 5), "Change read in /nowhere/train.py:5:"),
+    ],
+)
+def test_what_could_bring_more_than_the_advice_is_told_first(at, line):
+    change = replace(SCRIPT.change, predicted=9.0, how=("Run it less often.",), at=at)
+    shown = _shown(replace(ADVICE, findings=(*FINDINGS, replace(SCRIPT, change=change))))
+    assert shown.split("\n\n")[0].lstrip().startswith("Validation every 2nd pass could make the loops about 9.00")
+    assert f"{line}\n  Run it less often.\n\n" in shown
+    assert shown.index(line) < shown.index("num_workers=8)")

@@ -224,9 +224,25 @@ def _copy(dataset: Any, known: dict[int, Any]) -> Any:
     if hasattr(type(found), "__del__"):
         found.__class__ = _without_end(type(found))  # it may close what the script still has
     names = getattr(found, "__dict__", {})
-    for name, one in list(names.items()):
-        names[name] = _own(one, type(dataset).__module__, name in ("dataset", "datasets"), known)
+    held = {**names, **{name: getattr(found, name) for name in _slots(found)}}
+    for name, one in held.items():
+        copied = _own(one, type(dataset).__module__, name in ("dataset", "datasets"), known)
+        if name in names:
+            names[name] = copied
+        elif copied is not one:
+            object.__setattr__(found, name, copied)  # of a frozen class, too
     return found
+
+
+def _slots(one: Any) -> list[str]:
+    """The names of the attributes that it holds in slots."""
+    found = []
+    for kind in type(one).__mro__:
+        listed = vars(kind).get("__slots__", ())
+        for name in (listed,) if isinstance(listed, str) else listed:
+            own = name.startswith("__") and not name.endswith("__")
+            found.append(f"_{kind.__name__.lstrip('_')}{name}" if own else name)
+    return [name for name in found if name not in ("__dict__", "__weakref__") and hasattr(one, name)]
 
 
 def _bound(function: Any, known: dict[int, Any]) -> Any:
@@ -258,7 +274,8 @@ def _own(one: Any, module: str, named: bool, known: dict[int, Any]) -> Any:
         return copy.copy(one)
     if isinstance(one, (types.MethodType, functools.partial)):
         return _bound(one, known)
-    own = type(one).__module__ == module and hasattr(one, "__dict__") and not isinstance(one, type)
+    holds = hasattr(one, "__dict__") or bool(_slots(one))
+    own = type(one).__module__ == module and holds and not isinstance(one, type)
     return _copy(one, known) if own or _is_dataset(one) or (named and hasattr(type(one), "__getitem__")) else one
 
 

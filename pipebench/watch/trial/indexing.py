@@ -1,7 +1,7 @@
 """Tells whether a dataset only takes rows out of arrays or tensors, so that one look with many indices gives a batch.
 
-A few equal batches would prove little: code may treat some indices in another way. So the code itself is read. It may
-only take `self.name[index]`, change each value by itself, and return that, in tuples, lists or dictionaries.
+A few equal batches would prove little: code may treat some indices in another way. So the code itself is read
+(`row_code`), and what it takes rows of must be arrays.
 """
 
 from __future__ import annotations
@@ -10,120 +10,71 @@ import ast
 import inspect
 import sys
 import textwrap
+import types
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipebench.watch.trial.edits import Refused
-
-_METHODS = (
-    "float", "double", "half", "long", "int", "short", "bool", "to", "type", "astype", "clone", "copy", "contiguous",
-)  # fmt: skip
-_FUNCTIONS = (
-    "torch.from_numpy", "torch.as_tensor", "torch.tensor", "np.array", "np.asarray", "numpy.array", "numpy.asarray",
-)  # fmt: skip
-_OPERATIONS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+from pipebench.watch.trial.row_code import RowCode, read
 
 
-def check(dataset: Any) -> None:
-    """Raises `Refused` if one look with a list of indices may not give what the samples are, one beside the other."""
+def looking(dataset: Any, only_itself: bool) -> Callable[[Sequence[int]], Any]:
+    """What gives all rows of some indices. Raises `Refused` if they may not be what the samples are, side by side.
+
+    `only_itself`: the dataset must give them itself, with a list as the index. Else it may be other code.
+    """
     data: Any = sys.modules["torch.utils.data"]
+    outer = dataset
     while type(dataset) is data.Subset:
         dataset = dataset.dataset
     getter = type(dataset).__getitem__
     if hasattr(dataset, "__getitems__"):
         raise Refused("has-getitems")
     if getter is data.TensorDataset.__getitem__:
-        return
+        return lambda indices: outer[list(indices)]
     try:
         found = ast.parse(textwrap.dedent(inspect.getsource(getter))).body[0]
     except (OSError, TypeError, SyntaxError, IndexError):
         raise Refused("no-rows") from None
-    names = rows_taken(found)
-    held = vars(dataset) if hasattr(dataset, "__dict__") else {}
-    if names is None or not all(isinstance(held.get(one), _arrays()) for one in names):
+    code = read(found)
+    if code is None or not _only_arrays(code, dataset, getter.__globals__):
         raise Refused("no-rows")
+    if code.plain:
+        return lambda indices: outer[list(indices)]
+    if only_itself or outer is not dataset:
+        raise Refused("no-rows")
+    made: dict[str, Any] = {}
+    module = ast.Module([code.batch], [])
+    exec(compile(module, getter.__code__.co_filename, "exec"), getter.__globals__, made)
+    at_once = made[code.batch.name]
+    return lambda indices: at_once(dataset, indices)
 
 
-def _arrays() -> tuple[type, ...]:
+def _only_arrays(code: RowCode, dataset: Any, named: dict[str, Any]) -> bool:
+    modules = {"torch": sys.modules["torch"], "np": sys.modules.get("numpy")}
+    held = {one: inspect.getattr_static(dataset, one, None) for one in (*code.rows, *code.constants)}
+    rows = all(_is_array(held[one]) or _are_arrays(held[one]) for one in code.rows)
+    constants = [held[one] for one in code.constants]
+    constants += [named.get(one) for one in code.outside if one not in modules or one not in named]
+    same = all(named.get(one, modules[one]) is modules[one] for one in code.outside if one in modules)
+    return rows and same and all(map(_is_constant, constants))
+
+
+def _is_array(found: Any) -> bool:
     numpy: Any = sys.modules.get("numpy")
-    return (sys.modules["torch"].Tensor, *([numpy.ndarray] if numpy is not None else []))
+    return isinstance(found, (sys.modules["torch"].Tensor, *([numpy.ndarray] if numpy is not None else [])))
 
 
-def rows_taken(getter: ast.stmt) -> set[str] | None:
-    """The attributes of which a `__getitem__` takes rows. None: it does, or may do, anything else."""
-    if not isinstance(getter, ast.FunctionDef) or getter.decorator_list or not _plain(getter.args):
-        return None
-    code = _Getter(*(one.arg for one in getter.args.args))
-    return code.taken if all(map(code.allows, getter.body)) and code.returned and code.taken else None
+def _are_arrays(found: Any) -> bool:
+    several = list(found.values()) if type(found) is dict else found if type(found) in (list, tuple) else []
+    return bool(several) and all(map(_is_array, several))
 
 
-def _plain(found: ast.arguments) -> bool:
-    more = [*found.posonlyargs, *found.kwonlyargs, *found.defaults, found.vararg, found.kwarg]
-    return len(found.args) == 2 and not any(more)
+def _is_constant(found: Any) -> bool:
+    """Whether this is a number, an array, or names or numbers in a group."""
+    group = (dict, list, tuple, range, types.MappingProxyType)
+    return type(found) in (int, float) or _is_array(found) or (type(found) in group and all(map(_is_name, found)))
 
 
-class _Getter:
-    """What is known of the code of one `__getitem__` so far. `known` are the local names that hold rows."""
-
-    def __init__(self, this: str, index: str) -> None:
-        self.this, self.index = this, index
-        self.known, self.taken = set[str](), set[str]()
-        self.returned = False
-
-    def allows(self, line: ast.stmt) -> bool:
-        if isinstance(line, ast.Expr):
-            return isinstance(line.value, ast.Constant)  # what documents it
-        if isinstance(line, ast.Return) and line.value is not None:
-            self.returned = True
-            return self._several(line.value)
-        if not isinstance(line, ast.Assign) or not self._row(line.value):
-            return False
-        names = [one.id for one in line.targets if isinstance(one, ast.Name)]
-        self.known.update(names)
-        return len(names) == len(line.targets) and self.known.isdisjoint({self.this, self.index})
-
-    def _several(self, node: ast.expr) -> bool:
-        if isinstance(node, ast.Tuple | ast.List):
-            return all(map(self._several, node.elts))
-        if isinstance(node, ast.Dict):
-            return all(isinstance(one, ast.Constant) for one in node.keys) and all(map(self._several, node.values))
-        return self._row(node)
-
-    def _row(self, node: ast.expr) -> bool:
-        """Whether this is a row of an array, of which each value was changed by itself."""
-        if isinstance(node, ast.Name):
-            return node.id in self.known
-        if isinstance(node, ast.Subscript):
-            return self._taken(node)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, _OPERATIONS):
-            sides = (node.left, node.right)
-            return any(map(_is_number, sides)) and any(map(self._row, sides))
-        if not isinstance(node, ast.Call):
-            return False
-        options = [*node.args, *(one.value for one in node.keywords if one.arg is not None)]
-        if any(one.arg is None for one in node.keywords):
-            return False
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
-            return self._row(node.func.value) and all(map(_is_option, options))
-        made = ast.unparse(node.func) in _FUNCTIONS and bool(node.args)
-        return made and self._row(node.args[0]) and all(map(_is_option, options[1:]))
-
-    def _taken(self, node: ast.Subscript) -> bool:
-        """Whether this is `self.name[index]`."""
-        whole, at = node.value, node.slice
-        own = isinstance(whole, ast.Attribute) and isinstance(whole.value, ast.Name) and whole.value.id == self.this
-        if not own or not isinstance(at, ast.Name) or at.id != self.index:
-            return False
-        self.taken.add(whole.attr)  # type: ignore[attr-defined]
-        return True
-
-
-def _is_number(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
-
-
-def _is_option(node: ast.expr) -> bool:
-    """Whether this is a constant, or the name of one, such as `torch.float32`."""
-    inner = node
-    while isinstance(inner, ast.Attribute):
-        inner = inner.value
-    return isinstance(node, ast.Constant) or (isinstance(node, ast.Attribute) and isinstance(inner, ast.Name))
+def _is_name(found: Any) -> bool:
+    return isinstance(found, (str, int))
