@@ -1,4 +1,4 @@
-"""Validation after every second pass only. A change of the script: predicted from the account, not tried."""
+"""Validation half as often: after every second pass only, say. A change of the script: predicted from the account, not tried."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pipebench.remedies.seen import WORTH, Seen, account_s, without
 from pipebench.results.advice import Change, Finding, Place
 
 PLACE = 10
-HOW = ("Run this loop in every second pass only, or on a part of its data.",)
+HOW = ("Run this loop half as often, as in every second pass only, or on a part of its data.",)
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
@@ -21,5 +21,5 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     at = Place("the validation loop", file, line) if file else None
     return Change(
         "validation", {}, f"saves {spent / 2:.1f} of {spent:.1f} s", predicted=predicted,
-        title="validation every 2nd pass", how=HOW, at=at, of_script=True,
+        title="validation half as often", how=HOW, at=at, of_script=True,
     )  # fmt: skip

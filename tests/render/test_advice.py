@@ -36,7 +36,7 @@ ADVICE = Advice(
 )  # fmt: skip
 
 SCRIPT = Finding(
-    Change("validation", {}, "saves 3.1 of 6.2 s", title="validation every 2nd pass", predicted=1.3, of_script=True),
+    Change("validation", {}, "saves 3.1 of 6.2 s", title="validation half as often", predicted=1.3, of_script=True),
     "not-tried", reason="of-script",
 )  # fmt: skip
 
@@ -134,7 +134,7 @@ def test_each_end_is_told(changes, said):
 
 def test_what_the_script_itself_could_save_comes_first_if_it_is_more():
     said = (
-        "Validation every 2nd pass could make the loops about 4.00× as fast (predicted, not tried). num_workers=8 makes"
+        "Validation half as often could make the loops about 4.00× as fast (predicted, not tried). num_workers=8 makes"
     )
     most = replace(SCRIPT, change=replace(SCRIPT.change, predicted=4.0))
     assert said in " ".join(_shown(replace(ADVICE, findings=(*FINDINGS, most))).split())
@@ -254,7 +254,7 @@ def test_all_kinds_of_rows_fit_a_screen():
     assert "Change open in /nowhere/data.py:12: After image = Image.open" in words
     whole = " ".join(_shown(replace(ADVICE, findings=findings, best=6), full=True).split())
     assert "not tried; at most 1.30×" in whole
-    assert "validation every 2nd pass: not tried, `advise` changes no code of yours (its figure is predicted)" in whole
+    assert "validation half as often: not tried, `advise` changes no code of yours (its figure is predicted)" in whole
     assert "default_collate from a memo: not tried, somebody changes its result in place" in whole
 
 
@@ -274,7 +274,7 @@ def test_a_guess_is_said_to_be_one():
 @pytest.mark.parametrize("findings", [FINDINGS[3:4], ()])
 def test_without_a_guess_the_largest_change_of_the_script_comes_first(findings):
     shown = _shown(replace(ADVICE, findings=(*findings, SCRIPT), best=None, snippet=None))
-    assert " ".join(shown.split()).startswith("Validation every 2nd pass could make the loops about 1.30× as fast")
+    assert " ".join(shown.split()).startswith("Validation half as often could make the loops about 1.30× as fast")
 
 
 def test_a_loader_that_is_made_anew_is_to_be_made_once():
@@ -357,13 +357,13 @@ def test_what_the_user_writes_is_never_cut_for_what_was_watched():
 @pytest.mark.parametrize(
     ("at", "line"),
     [
-        (None, "For validation every 2nd pass:"),
+        (None, "For validation half as often:"),
         (Place("read", "/nowhere/train.py", 5), "Change read in /nowhere/train.py:5:"),
     ],
 )
 def test_what_could_bring_more_than_the_advice_is_told_first(at, line):
     change = replace(SCRIPT.change, predicted=9.0, how=("Run it less often.",), at=at)
     shown = _shown(replace(ADVICE, findings=(*FINDINGS, replace(SCRIPT, change=change))))
-    assert shown.split("\n\n")[0].lstrip().startswith("Validation every 2nd pass could make the loops about 9.00")
+    assert shown.split("\n\n")[0].lstrip().startswith("Validation half as often could make the loops about 9.00")
     assert f"{line}\n  Run it less often.\n\n" in shown
     assert shown.index(line) < shown.index("num_workers=8)")
