@@ -1,4 +1,4 @@
-"""Validation half as often: after every second pass only, say. A change of the script: predicted from the account, not tried."""
+"""Validation half as often. A change of the script: predicted from the account, not tried."""
 
 from __future__ import annotations
 
