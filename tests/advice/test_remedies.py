@@ -39,7 +39,7 @@ def _settings(change):
 def test_what_runs_in_the_users_processes_needs_no_library():
     acting = [name for name in remedies() if hasattr(importlib.import_module(f"pipebench.remedies.{name}"), "edit")]
     assert set(acting) == {
-        "as_tensors", "bytes_across", "cache", "decoders", "draft", "from_bytes", "getitems", "kept", "knock_out",
+        "as_tensors", "bytes_across", "cache", "decoders", "draft", "from_bytes", "getitems", "in_one_tensor", "kept", "knock_out",
         "lookup", "opencv_resize", "ring_collate",
     }  # fmt: skip
     text = (
@@ -52,7 +52,7 @@ def test_what_runs_in_the_users_processes_needs_no_library():
 
 def test_every_module_is_a_remedy_in_a_stated_order():
     assert list(remedies()) == [
-        "persistent_workers", "one_thread", "as_tensors", "num_workers", "getitems", "prefetch_factor",
+        "persistent_workers", "one_thread", "as_tensors", "in_one_tensor", "num_workers", "getitems", "prefetch_factor",
         "pin_memory", "ring_collate", "from_bytes", "in_order", "decoders",
         "lookup", "start_method", "bytes_across", "kept", "cache", "draft", "opencv_resize", "knock_out", "validation",
         "callbacks", "sampler_ahead", "spread_evenly", "unlocked",
