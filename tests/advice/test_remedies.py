@@ -39,8 +39,8 @@ def _settings(change):
 def test_what_runs_in_the_users_processes_needs_no_library():
     acting = [name for name in remedies() if hasattr(importlib.import_module(f"pipebench.remedies.{name}"), "edit")]
     assert set(acting) == {
-        "as_tensors", "bytes_across", "cache", "decoders", "draft", "from_bytes", "getitems", "in_one_tensor", "kept", "knock_out",
-        "lookup", "opencv_resize", "ring_collate",
+        "as_tensors", "bytes_across", "cache", "decoders", "draft", "from_bytes", "getitems", "in_one_tensor", "kept",
+        "knock_out", "lookup", "opencv_resize", "ring_collate",
     }  # fmt: skip
     text = (
         "import importlib, sys; sys.path.insert(0, sys.argv[1]); [importlib.import_module(one) for one in sys.argv[2:]]"
