@@ -44,8 +44,8 @@ HOUSE = {
     "phases ranks loop_looks loop_spans without_loader optimisers relays spawned_workers transfers iterators "
     "webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
-    "watch.trial": "resting leaving dealing in_step edits examining memo compared chains row_code indexing pictures "
-    "arms stretches open_files passes session patching",
+    "watch.trial": "resting leaving dealing in_step edits examining memo compared chains row_pieces row_code indexing "
+    "pictures arms stretches open_files passes session patching",
     "watch.launch": "watched_script standstill over_time footprint exits stacks supervisor bootstrap program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described like_a_device in_loop together collectives account bound bound_of_ranks "

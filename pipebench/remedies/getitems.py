@@ -29,14 +29,15 @@ TITLE = "one look for a batch"
 COST = "a class of 25 lines"
 LEAST_SHARE = 0.9  # of the time of the workers, in `__getitem__` itself and in collate
 _COLLATE = "DataLoader(..., collate_fn=torch.utils.data.default_convert), in each loader"
+_OTHERS = "A class that inherits from it, with another __getitem__, needs its own. Copy what is a view."
 HOW = ("def __getitems__(self, indices): return self[list(indices)]  # in its class", _COLLATE)
 HOW_WRITTEN = (
     "Put the dataset into InOneLook(...), which `--patch FILE` writes, too,",
-    "and give this loader collate_fn=torch.utils.data.default_convert.",
+    "and give this loader collate_fn=InOneLook.as_tensors.",
 )
 _COMPARED = 2  # batches of each worker
 _METHOD = """    def __getitems__(self, indices):
-        return self.one_look_into[list(indices)]"""
+        return self.one_look_into[list(map(int, indices))]"""
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
@@ -46,8 +47,8 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if None in read or len(read) > 1:
         return None
     code = next((one for one in read if one is not None and not one.plain), None)
-    rewrites = with_collate(seen, "torch.utils.data.default_convert", "torch", InOneLook)
-    how = HOW if code is None else ("In its class:", *ast.unparse(code.batch).splitlines(), _COLLATE)
+    rewrites = with_collate(seen, "InOneLook.as_tensors", "torch", InOneLook)
+    how = HOW if code is None else ("In its class:", *ast.unparse(code.batch).splitlines(), _COLLATE, _OTHERS)
     if code is not None:
         rewrites = tuple(replace(one, new=_with_code(one.new, code.batch)) if one.helper else one for one in rewrites)
     return Change(
@@ -84,19 +85,22 @@ class _Getitems(Edit):
         data: Any = sys.modules["torch.utils.data"]
         if fetcher.collate_fn is not data.default_collate:
             raise Refused("own-collate")
+        kind: Any = InOneLook
         held, left = held_weakly(fetcher), [_COMPARED]
         look = indexing.looking(fetcher.dataset, self.only_itself)
 
-        def fetch(index: Any) -> Any:
-            if not left[0]:
-                return data.default_convert(look(index))
-            left[0] -= 1
-            _, plain = held()
-            usual = plain(index)
+        def at_once(index: Any) -> Any:
             try:
-                batch = data.default_convert(look(index))
+                return kind.as_tensors(look(index))
             except Exception:  # of the user's arrays
                 raise Refused("no-rows") from None
+
+        def fetch(index: Any) -> Any:
+            if not left[0]:
+                return at_once(index)
+            left[0] -= 1
+            _, plain = held()
+            usual, batch = plain(index), at_once(index)
             if not same(usual, batch):
                 raise Refused("samples-differ")
             return Sent(batch, [difference(usual, batch)])
@@ -123,7 +127,18 @@ class InOneLook:
         return self.one_look_into[index]
 
     def __getitems__(self, indices):  # type: ignore[no-untyped-def]
-        return self.one_look_into[list(indices)]
+        return self.one_look_into[list(map(int, indices))]
+
+    @staticmethod
+    def as_tensors(found):  # type: ignore[no-untyped-def]
+        """A batch as collate makes it: each part has memory of its own."""
+        import torch
+
+        if isinstance(found, dict):
+            return {name: InOneLook.as_tensors(one) for name, one in found.items()}  # type: ignore[no-untyped-call]
+        if isinstance(found, (list, tuple)):
+            return [InOneLook.as_tensors(one) for one in found]  # type: ignore[no-untyped-call]
+        return torch.as_tensor(found).clone(memory_format=torch.contiguous_format)
 
     def __getattr__(self, name):  # type: ignore[no-untyped-def]
         if name == "one_look_into" or name.startswith("__"):  # while it is made in another process

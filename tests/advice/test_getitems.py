@@ -182,11 +182,11 @@ def _figures(path, text=TEXT, rows=ROWS, **how):
     ("call", "after"),
     [
         ("DataLoader(Table(), batch_size=8)",
-         "DataLoader(InOneLook(Table()), batch_size=8, collate_fn=torch.utils.data.default_convert)"),
+         "DataLoader(InOneLook(Table()), batch_size=8, collate_fn=InOneLook.as_tensors)"),
         ("DataLoader(batch_size=8, dataset=(Table()))",
-         "DataLoader(batch_size=8, dataset=(InOneLook(Table())), collate_fn=torch.utils.data.default_convert)"),
+         "DataLoader(batch_size=8, dataset=(InOneLook(Table())), collate_fn=InOneLook.as_tensors)"),
         ("DataLoader(batch_size=8, dataset=Table())",
-         "DataLoader(batch_size=8, dataset=InOneLook(Table()), collate_fn=torch.utils.data.default_convert)"),
+         "DataLoader(batch_size=8, dataset=InOneLook(Table()), collate_fn=InOneLook.as_tensors)"),
     ],
 )  # fmt: skip
 def test_what_is_written_gives_the_same_and_other_loaders_stay(call, after, plain, tmp_path, monkeypatch):
@@ -214,7 +214,9 @@ def test_where_the_call_is_not_known_it_is_told(tmp_path):
 def test_code_for_a_batch_is_told_where_the_dataset_needs_it(tmp_path):
     change = getitems.propose(_figures(tmp_path / "train.py", OTHER.replace("batch_size=8", "**more")), [])
     assert change.rewrites == () and change.edits == {"getitems": {"only_itself": False}}
-    assert "    x = np.stack([self.x[index, 0], self.x[index, 1]], 1).astype(np.float32)" in change.how
+    assert (
+        "    x = np.stack([self.x[index, 0].astype(np.float32), self.x[index, 1].astype(np.float32)], 1)" in change.how
+    )
 
 
 def test_a_batch_by_other_code_is_that_of_collate():
@@ -232,7 +234,7 @@ def test_the_written_class_takes_any_indices_and_goes_to_other_processes(dataset
     inner = vars(found)["one_look_into"]
     assert len(found) == len(dataset) and type(inner) is type(dataset)
     for indices in ([3, 1], (3, 1), np.array([3, 1])):  # as samplers of batches give them
-        assert _same(torch.utils.data.default_convert(found.__getitems__(indices)), _collated(dataset, [3, 1]))
+        assert _same(getitems.InOneLook.as_tensors(found.__getitems__(indices)), _collated(dataset, [3, 1]))
     found.epoch = 3
     assert inner.epoch == found.epoch == 3 and getattr(found, "dataset", None) is getattr(inner, "dataset", None)
 

@@ -1,12 +1,14 @@
 """Code that makes samples from rows, and what is written from it for a whole batch: as collating the samples gives."""
 
 import ast
+import functools
 
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import default_collate, default_convert
+from torch.utils.data import DataLoader, Subset, TensorDataset, default_collate
 
+from pipebench.remedies.getitems import InOneLook
 from pipebench.watch.trial.edits import Refused
 from pipebench.watch.trial.indexing import looking
 from pipebench.watch.trial.row_code import read
@@ -29,6 +31,7 @@ def _code(text):
         ("x = self.x[i]; y = 1 - x; return y, torch.tensor(self.z[i], dtype=torch.long)", {"x", "z"}),
         ("return self.x[i] - self.y[i] * self.scale", {"x", "y"}),
         ("return {k: self.t[k][i] for k in KEYS}", {"t"}),
+        ("x, y = self.x[i], self.y[i]; return x.div(255), (y - self.mean) / (self.std + 1e-8)", {"x", "y"}),
     ],
 )
 def test_code_that_only_takes_rows_is_known_and_stays_as_it_is(text, names):
@@ -45,6 +48,29 @@ def test_code_that_only_takes_rows_is_known_and_stays_as_it_is(text, names):
         "return self.x[0, i]",
         "return self.x[i].mean()",
         "return self.x[i].sum(0)",
+        "return self.x[i].sigmoid()",
+        "return self.x[i].permute(*self.order)",
+        "return self.x[i].permute(self.order)",
+        "return self.x[i].permute(ORDER)",
+        "return self.x[i].transpose((2, 0, k))",
+        "return self.x[i].unsqueeze(self.dim)",
+        "return self.x[i].unsqueeze((0, 1))",
+        "return self.x[i].reshape(2, self.n)",
+        "return self.x[i].flatten(1)",
+        "return self.x[i].div(self.y[i])",
+        "return self.x[i].clip(0, self.most)",
+        "return np.clip(self.x[i], 0, 1, out=self.out)",
+        "return np.nan_to_num(self.x[i], copy=False)",
+        "return np.nan_to_num(self.x[i], False)",
+        "return self.x[i] * self.mask[i].unsqueeze(0)",
+        "x = self.x[i][None]; return x * self.y[i]",
+        "return np.stack([self.x[i], self.y[i]]) * self.z[i]",
+        "return self.x[i, 0] * self.y[i]",
+        "if self.x[i]: return 1; return self.x[i]",
+        "x, y = self.x[i]; return x",
+        "x, self.y = self.x[i], self.x[i]; return x",
+        "x, i = self.x[i], self.x[i]; return x",
+        "x, y = self.x[i], 1; return x",
         "return self.x[i].max()",
         "return np.mean(self.x[i])",
         "return self.x[i][self.y[i]]",
@@ -73,7 +99,6 @@ def test_code_that_only_takes_rows_is_known_and_stays_as_it_is(text, names):
         "return self.x[i].transpose(1, 0)",
         "return self.x[i].permute(2, 0, -2)",
         "return self.x[i].reshape(self.shape)",
-        "return self.x[i].reshape((2, 2))",
         "return self.x[i].view(np.uint8)",
         "return self.x[i][..., 0]",
         "return torch.stack(self.x[i])",
@@ -132,7 +157,7 @@ class Rows:
         self.images = some.integers(0, 255, (40, 4, 5, 3), np.uint8)
         self.tensors = torch.from_numpy(some.normal(size=(40, 3)))
         self.y = some.integers(0, 9, 40)
-        self.z = some.random(40)
+        self.z, self.large = some.random(40), some.integers(1 << 24, 1 << 40, 40)
         self.table = {one: some.random(40).astype(np.float32) for one in KEYS}
         self.mean, self.scale = some.random(3).astype(np.float32), 2.0
 
@@ -164,9 +189,19 @@ class Numbered(Rows):
 
 
 class Pictures(Rows):
+    transform = None
+
     def __getitem__(self, i):
-        image = torch.from_numpy(self.images[i]).permute(2, 0, 1).float() / 255
-        return image, self.images[i].transpose(2, 0, 1)[:2, ::2], self.images[i].reshape(-1), self.images[i][None]
+        image = torch.from_numpy(self.images[i]).permute((2, 0, 1)).float() / 255
+        if self.transform is not None:
+            image = self.transform(image)
+        return (
+            image,
+            image,
+            self.images[i].transpose(2, 0, 1)[:2, ::2],
+            self.images[i].reshape(-1),
+            self.images[i][None],
+        )
 
 
 class Shaped(Rows):
@@ -178,7 +213,8 @@ class Shaped(Rows):
 
 class Joined(Rows):
     def __getitem__(self, i):
-        both = np.concatenate([self.x[i], self.tensors[i]])
+        one, other = self.x[i], self.tensors[i]
+        both = np.concatenate([one, other])
         return both, np.stack([self.x[i], self.x[i]], axis=-1), torch.cat([self.tensors[i], self.tensors[i]], dim=0)
 
 
@@ -189,6 +225,9 @@ class Vectors(Rows):
             "tensor": torch.tensor([self.table["a"][i], self.table["b"][i]], dtype=torch.float32),
             "listed": np.array([np.sqrt(self.table[k][i]) for k in self.names]),
             "y": torch.tensor(self.y[i], dtype=torch.long),
+            "z": torch.tensor(float(self.z[i])),
+            "exact": torch.tensor([self.large[i], self.x[i, 0]], dtype=torch.float64),
+            "flat": self.images[i].ravel(),
         }
 
 
@@ -200,7 +239,16 @@ def _same(one, other):
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     if isinstance(one, (list, tuple)):
         return len(one) == len(other) and all(map(_same, one, other))
-    return one.dtype == other.dtype and one.shape == other.shape and torch.equal(one, other)
+    alike = one.dtype == other.dtype and one.shape == other.shape and one.stride() == other.stride()
+    return alike and torch.equal(one, other)
+
+
+def _tensors(found):
+    if isinstance(found, torch.Tensor):
+        yield found
+    else:
+        for one in found.values() if isinstance(found, dict) else found:
+            yield from _tensors(one)
 
 
 @pytest.mark.parametrize("kind", CASES)
@@ -208,8 +256,9 @@ def _same(one, other):
 @pytest.mark.filterwarnings("error")
 def test_the_code_for_a_batch_gives_what_collating_its_samples_gives(kind, indices):
     dataset = kind()
-    found = default_convert(looking(dataset, False)(indices))
+    found = InOneLook.as_tensors(looking(dataset, False)(indices))
     assert _same(found, default_collate([dataset[one] for one in indices]))
+    assert len({one.data_ptr() for one in _tensors(found)}) == len([*_tensors(found)])
 
 
 @pytest.mark.parametrize("kind", CASES)
@@ -243,6 +292,61 @@ def test_what_holds_no_arrays_and_no_constants_is_refused(kind, name, value):
     setattr(dataset, name, value)
     with pytest.raises(Refused, match="no-rows"):
         looking(dataset, False)
+
+
+class Weighted(Rows):
+    def __getitem__(self, i):
+        return self.tensors[i] * self.z[i]
+
+
+class Halved(Rows):
+    def __getitem__(self, i):
+        return np.exp(self.x[i]), self.x[i]
+
+
+class Cached(Rows):
+    __getitem__ = functools.lru_cache(None)(Labelled.__getitem__)
+
+
+class Counted(Rows):
+    @functools.wraps(Labelled.__getitem__)
+    def __getitem__(self, i):
+        return Labelled.__getitem__(self, i)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "changed"),
+    [
+        (Weighted(), {}),  # rows of other dimensions
+        (Halved(), {"x": np.zeros((4, 3), np.float16)}),
+        (Cached(), {}),
+        (Counted(), {}),
+        (Pictures(), {"transform": abs}),
+        (Numbered(), {"x": np.ma.masked_array(np.zeros((4, 3)))}),
+        (Subset(Rows(), torch.arange(3)), {}),
+        (Subset(Rows(), [*torch.arange(3)]), {}),
+    ],
+)
+def test_what_may_differ_in_a_later_batch_is_refused(dataset, changed):
+    for name, value in changed.items():
+        setattr(dataset, name, value)
+    with pytest.raises(Refused, match="no-rows"):
+        looking(dataset, False)
+
+
+def test_indices_that_are_tensors_are_numbers():
+    data = TensorDataset(torch.rand(40, 6))
+    for batch in torch.randperm(40).split(31):
+        found = looking(data, True)([*batch])
+        assert torch.equal(found[0], data.tensors[0][batch])
+        assert torch.equal(InOneLook(data).__getitems__([*batch])[0], data.tensors[0][batch])
+
+
+def test_a_loop_may_change_a_batch_in_place():
+    loader = DataLoader(InOneLook(TensorDataset(*[torch.zeros(4, 2)] * 2)), 4, collate_fn=InOneLook.as_tensors)
+    one, other = next(iter(loader))
+    one.add_(1)
+    assert other.sum() == 0 and next(iter(loader))[0].sum() == 0
 
 
 @pytest.mark.parametrize(("kind", "name", "value"), [(Vectors, "np", torch), (Labelled, "torch", np)])
