@@ -74,7 +74,8 @@ def cache_of(seen: Seen | None, told: TrialRepeats | None, change: Change) -> Ca
     """What a cache of all samples would take, if the samples repeat."""
     if seen is None or told is None or not told.same or seen.batches is None:
         return None
-    samples = 1 if told.once else round(seen.batches * seen.samples_per_batch)
+    drawn = round(seen.batches * seen.samples_per_batch)
+    samples = 1 if told.once else min(drawn, told.samples or drawn)
     name = str(change.edits.get("cache", {}).get("name", ""))
     fill_s, pass_s = function_s(seen, name, samples), whole_run.pass_s(seen)
     return Cache(told.sample_bytes, samples, seen.free_bytes, told.once, fill_s, pass_s)

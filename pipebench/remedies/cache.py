@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipebench.remedies.seen import WORTH, Seen, were_free, whole_share
+from pipebench.remedies.seen import WORTH, Seen, functions, were_free, whole_share
 from pipebench.remedies.source import call_of
 from pipebench.results.advice import Change, Finding
 from pipebench.results.watched import StageResult
 from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.stages import finding_transforms
-from pipebench.watch.trial.compared import indices_of, leaves, nbytes, random_state
+from pipebench.watch.trial.compared import indices_of, leaves, length_of, nbytes, random_state
 from pipebench.watch.trial.edits import Edit, Refused, Repeats, Sent
 from pipebench.watch.trial.memo import NAMES, Kept, is_key, same
 from pipebench.watch.worker.fetching import held_weakly
@@ -56,7 +56,7 @@ _BESIDE = (
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if not (seen.serves_stages or (seen.discards and not seen.workers and seen.most >= WORTH)):
         return None
-    rows = [one for one in seen.stages if one.kind == "function" and whole_share(one) >= LEAST_SHARE]
+    rows = [one for one in functions(seen) if whole_share(one) >= LEAST_SHARE]
     known = {one.change.edits["cache"]["name"]: one.gain for one in tried}
     served = [one for one in rows if known.get(one.name) is not None]
     left = [one for one in rows if one.name not in known and not any(_may_hold(outer, one) for outer in served)]
@@ -83,12 +83,15 @@ def _may_hold(outer: StageResult, inner: StageResult) -> bool:
 class _State:
     """What is known of the function in one worker: its first results, and their sizes.
 
-    `kept` has them by the kinds of their arguments, with these. `asked` are the arguments of the latest calls. `once`:
-    one result serves all samples. It is `active` while a batch of the changed loader is made: without workers, the
-    others are made here, too.
+    `kept` has them by the kinds of their arguments, with these, and by which of the `per_sample` calls of a sample it
+    was: an image and its mask may be read by one function. `calls` are those of this batch. `asked` are the arguments
+    of the latest calls. `once`: one result serves all samples. It is `active` while a batch of the changed loader is
+    made: without workers, the others are made here, too.
     """
 
     kept: dict[Any, list[tuple[Any, Kept]]] = field(default_factory=dict)
+    calls: int = 0
+    per_sample: int | None = None
     sizes: list[int] = field(default_factory=list)
     asked: list[Any] = field(default_factory=list)
     problem: str = ""
@@ -104,7 +107,9 @@ class _State:
     def serve(self, plain: Callable[..., Any], arguments: tuple[Any, ...], args: Any, kwargs: Any) -> Any:
         if not self.active:
             return plain(*args, **kwargs)
-        kinds = tuple(map(type, arguments))
+        place = self.calls % self.per_sample if self.per_sample is not None else self.calls
+        kinds = place, *map(type, arguments)
+        self.calls += 1
         if not self.told:
             self.asked.append(arguments)
         if kinds in self.kept and self.full:
@@ -132,16 +137,22 @@ class _State:
         """Makes some samples twice: a cache needs the same arguments each time, or indices of the dataset."""
         several = getattr(dataset, "__getitems__", None)
         chosen, length = _ends(indices), _length(dataset)
-        every = []
+        every, counts = [], set()
         for index in chosen:
             asked = []
             for _ in range(2):
                 self.asked.clear()
+                self.calls = 0
                 several([index]) if several else dataset[index]
                 asked.append(list(self.asked))
+                counts.add(self.calls)
             every += [one for found in asked for one in found]
             if not same(*asked) and not all(_is_index(one, length) for found in asked for one in found):
                 self.problem = self.problem or "other-keys"
+        self.per_sample = max(1, *counts) if len(counts) == 1 else 1
+        if len(counts) > 1:  # then no call has a place of its own
+            self.kept.clear()
+            self.sizes.clear()
         apart = all(type(one) is int for one in chosen) and _APART * (chosen[-1] - chosen[0]) >= length > 1
         self.once = apart and bool(every) and all(same(one, every[0]) for one in every)
         if not self.once and () in every:
@@ -163,7 +174,7 @@ def _length(dataset: Any) -> int:
     """The length of the dataset, or of one within it, if that is longer."""
     found = 0
     while dataset is not None:
-        found = max(found, len(dataset) if hasattr(dataset, "__len__") else 0)
+        found = max(found, length_of(dataset))
         dataset = getattr(dataset, "dataset", None)
     return found
 
@@ -191,6 +202,7 @@ class _Cache(Edit):
             try:
                 if not state.told:
                     state.ask_again(fetcher.dataset, indices_of(fetcher, index))
+                state.calls = 0
                 batch = plain(index)
             finally:
                 state.active = False
@@ -201,7 +213,8 @@ class _Cache(Edit):
             state.told = True
             state.asked.clear()
             changed = any(one.changed for each in state.kept.values() for _, one in each)
-            return Sent(batch, [Repeats(True, sum(state.sizes) / len(state.sizes), state.once, changed)])
+            size = sum(state.sizes) / len(state.sizes) * (state.per_sample or 1)
+            return Sent(batch, [Repeats(True, size, state.once, changed, length_of(fetcher.dataset))])
 
         fetcher.fetch = fetch
 

@@ -16,7 +16,7 @@ from pipebench.results.advice import Change, Finding
 from pipebench.results.watched import StageResult
 from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.stages import finding_transforms, library_calls
-from pipebench.watch.trial.compared import SAMPLES, difference, leaves, nbytes
+from pipebench.watch.trial.compared import SAMPLES, difference, leaves, length_of, nbytes
 from pipebench.watch.trial.edits import Edit, Refused, Repeats, Sent
 from pipebench.watch.trial.memo import Kept, Memo, of_call
 from pipebench.watch.worker.fetching import held_weakly
@@ -99,7 +99,7 @@ def _tell_repeats(fetcher: Any) -> None:
         left.clear()
         twice = [[dataset[one] for one in index[:SAMPLES]] for _ in range(2)]
         size = sum(nbytes(one) for _, one in leaves(twice[0])) / max(1, len(twice[0]))
-        return Sent(batch, [Repeats(difference(*twice).largest == 0.0, size)])
+        return Sent(batch, [Repeats(difference(*twice).largest == 0.0, size, samples=length_of(dataset))])
 
     fetcher.fetch = fetch
 

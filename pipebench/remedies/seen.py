@@ -15,6 +15,7 @@ from pipebench.watch.record.own_code import owner
 from pipebench.watch.record.trial_lines import LoaderMade
 
 _ENDS = ("start-up", "end-of-pass")
+_GETTERS = ("__getitem__", "__getitems__", "__iter__", "__next__")
 _TELLING = 10.0  # a limit above this says nothing about what a change will bring
 # Parts of a wait that workers do not change. Receiving is none: on a busy machine it holds waits for a worker, too.
 _OF_THE_SCRIPT = ("sampler", "send-indices")
@@ -287,12 +288,33 @@ def whole_share(one: StageResult) -> float:
     return one.worker_share if one.whole_share is None else one.whole_share
 
 
+def functions(seen: Seen) -> list[StageResult]:
+    """The functions that make samples, with their shares.
+
+    Without workers, the script's own functions have no rows, because only a worker's copy of them may be timed. But
+    looks at the stack find their lines.
+    """
+    rows = [one for one in seen.stages if one.kind == "function"]
+    if seen.workers:
+        return rows
+    shares: dict[str, float] = {}
+    for row in seen.watched.drilled:
+        for line in row.lines if row.loader == seen.loader.loader else ():
+            shares[line.function] = shares.get(line.function, 0.0) + row.worker_share * line.share
+    known = {one.name for one in rows}
+    return rows + [
+        StageResult(name, "function", seen.loader.loader, 0, 0.0, share, whole_share=share)
+        for name, share in shares.items()
+        if name not in known and name.split(".")[-1] not in _GETTERS and "<" not in name
+    ]
+
+
 def function_s(seen: Seen, name: str, samples: int) -> float | None:
     """The seconds that a function of the dataset takes for so many samples, in one process that always has a core.
 
     None: not known.
     """
-    rows = [one for one in seen.stages if one.name == name]
+    rows = [one for one in functions(seen) if one.name == name]
     if not rows or seen.loader.sample_s is None:
         return None
     waited, busy = sum(one.core_wait_s for one in seen.its_workers), sum(one.busy_s for one in seen.its_workers)

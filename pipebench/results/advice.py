@@ -187,19 +187,20 @@ class Finding:
     def after(self, passes: int) -> Speedup | None:
         """What it gains in a run of so many passes. None: nothing is known of the gain, or of what filling it takes.
 
-        One process first makes what is kept. Each pass is faster by the gain then.
+        One process first makes what is kept. Each pass is faster by the gain then. Workers that live on save their
+        start from the second pass on.
         """
         found = self.run or self.gain
-        if found is None or not self.fills:
+        if found is None or self.change.settings == {"persistent_workers": True}:
+            return None if found is None else _mixed(found, 1 / passes, 1 - 1 / passes)
+        if not self.fills:
             return found
         cache = self.cache
         if cache is None or cache.fill_s is None or cache.pass_s is None:
             return None
         if min(found.low, found.speedup, found.high, cache.pass_s) <= 0.0 or cache.fill_s < 0.0:  # of a made-up report
             return None
-        first = cache.fill_s / cache.pass_s / passes
-        speedup, low, high = (1 / (first + 1 / one) for one in (found.speedup, found.low, found.high))
-        return Speedup(speedup, low, high, found.confidence)
+        return _mixed(found, cache.fill_s / cache.pass_s / passes, 1.0)
 
     def in_run(self, passes: int = SOME_PASSES) -> Speedup | None:
         """What it gains in a run, as far as that is known; else in all that a run repeats, or in the loop."""
@@ -223,6 +224,14 @@ class Finding:
         """Whether the user may be advised to do this: it gives nothing up, and what it keeps fits and pays."""
         fits = "cache" not in self.change.edits or self.cache is None or self.cache.fits
         return fits and self.pays and not self.change.gives_up
+
+
+def _mixed(found: Speedup, same: float, faster: float) -> Speedup:
+    """The speed-up of a run of which `faster` is so much faster, in units of its present time, and `same` is not."""
+    speedup, low, high = (
+        1 / (same + faster / one) if one > 0 else 0.0 for one in (found.speedup, found.low, found.high)
+    )
+    return Speedup(speedup, low, high, found.confidence)
 
 
 @dataclass(frozen=True)

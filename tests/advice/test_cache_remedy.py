@@ -11,7 +11,9 @@ from torch.utils.data import Subset
 
 from pipebench.advise import judging, trial
 from pipebench.remedies import cache
+from pipebench.remedies.seen import function_s
 from pipebench.results.advice import Cache, Change, Finding
+from pipebench.results.drilled import DrilledLine, DrilledRow
 from pipebench.results.watched import StageResult
 from pipebench.stats import Speedup
 from pipebench.watch.record.patches import Patches
@@ -112,7 +114,7 @@ def test_its_first_results_are_served_in_turn_and_all_else_runs(few):
     assert calls.cleaned == [5, 5] * 2  # two samples are made twice before the first batch
     assert calls.drawn == [5, 5, 6, 6, 5, 6, 7, 8, 9]
     assert [sample[3] for batch in found for sample in batch] == [5, 6, 7, 8, 9]
-    assert told == [Repeats(True, 16.0)]
+    assert told == [Repeats(True, 16.0, samples=20)]
     assert calls.clean(3)[0] == 3  # the patches are gone
 
 
@@ -129,6 +131,47 @@ def test_large_results_are_few(monkeypatch):
     calls = Calls()
     _fetched(calls, "Calls.clean", [5, 6, 7, 8])
     assert calls.cleaned == [5, 5, 5, 5]
+
+
+class Scenes:
+    """One function reads an image and its mask. Of the fourth sample, there is one more."""
+
+    def __init__(self, more=False):
+        self.more, self.read_files = more, []
+
+    def __len__(self):
+        return 40
+
+    def read(self, name):
+        self.read_files.append(name)
+        return np.ones((2, 4) if "image" in name else 4)
+
+    def __getitem__(self, index):
+        image, mask = self.read(f"{index}_image"), self.read(f"{index}_mask")
+        if self.more and index == 4:
+            self.read("more_image")
+        return image[:, :2].sum(), mask[:2].sum()
+
+
+def test_an_image_and_its_mask_that_one_function_reads_are_kept_apart(monkeypatch):
+    """Three results are as many as fit: an image, a mask, and an image."""
+    monkeypatch.setattr(cache, "_MOST_BYTES", 5 * 4 * 8)
+    scenes = Scenes()
+    told = []
+    batches = _fetched(scenes, "Scenes.read", [4, 5, 6], [7, 8], told=told)
+    assert [sample for batch in batches for sample in batch] == [(4.0, 2.0)] * 5
+    assert len(scenes.read_files) == 2 * 3 and told == [Repeats(True, (8 + 4 + 8) * 8 / 3 * 2, samples=40)]
+
+
+def test_where_samples_make_different_numbers_of_calls_these_have_no_places():
+    state, scenes = cache._State(active=True), Scenes(more=True)
+    scenes.read = lambda name: state.serve(lambda one: np.ones((2, 4)), (name,), (name,), {})
+    state.ask_again(scenes, [5, 6])
+    assert state.per_sample == 2 and {one[0] for one in state.kept} == {0, 1}
+    state.ask_again(scenes, [4, 5])
+    assert state.per_sample == 1 and not state.kept
+    scenes[5]
+    assert {one[0] for one in state.kept} == {0}
 
 
 def test_a_dataset_within_others_is_found(few):
@@ -160,7 +203,7 @@ def test_somebody_who_changes_a_result_gets_copies(few):
     told = []
     batches = _fetched(Changing(), "Changing.clean", [0, 1], [2, 3], told=told)
     assert [sample[0] for batch in batches for sample in batch] == [1, 1, 1, 1]
-    assert told == [Repeats(True, 16.0, changed=True)]
+    assert told == [Repeats(True, 16.0, changed=True, samples=20)]
 
 
 @pytest.mark.parametrize(
@@ -294,6 +337,8 @@ def test_what_a_cache_gains_in_a_run_depends_on_its_passes():
     figures = replace(figures, loader=replace(figures.loader, sample_s=0.02))
     kept = trial.cache_of(figures, TrialRepeats(1, True, 8.0), cache.propose(_seen(("a", "function", 0.7)), []))
     assert (kept.samples, kept.fill_s) == (1000, pytest.approx(10.0))
+    few = TrialRepeats(1, True, 8.0, samples=40)  # of which a sampler draws each more than once
+    assert trial.cache_of(figures, few, cache.propose(_seen(("a", "function", 0.7)), [])).samples == 40
     change = cache.propose(_seen(("a", "function", 0.7)), [])
     gained = Finding(change, "gain", Speedup(2.0, 1.0, 4.0, 0.95), cache=replace(kept, pass_s=4.0))
     assert gained.after(5).speedup == pytest.approx(20 / (10 + 10))
@@ -317,7 +362,7 @@ def test_what_samples_that_are_far_apart_have_in_common_is_made_once(indices, on
     for dataset in (Sized(), Subset(Sized(), range(16))):
         told = []
         _fetched(dataset, "table", indices, told=told)
-        assert told == [Repeats(True, 32.0, once)]
+        assert told == [Repeats(True, 32.0, once, samples=len(dataset))]
 
 
 def test_a_function_without_arguments_is_made_once_or_not_cached():
@@ -327,7 +372,7 @@ def test_a_function_without_arguments_is_made_once_or_not_cached():
 
     told = []
     _fetched(Plain(), "table", [0, 19], told=told)
-    assert told == [Repeats(True, 32.0, True)]
+    assert told == [Repeats(True, 32.0, True, samples=20)]
     with pytest.raises(Refused, match="no-keys"):
         _fetched(Plain(), "table", [3, 4])
     for name in ("Tables.volume", "counted"):
@@ -352,3 +397,24 @@ def test_a_loader_without_workers_may_have_a_cache():
     change = cache.propose(figures, [])
     assert change.predicted == pytest.approx(1 / (1 - 0.6 * 0.5))
     assert cache.propose(replace(figures, discards=False), []) is None
+
+
+def test_without_workers_looks_find_the_functions_that_have_no_row():
+    """Lines of `load_case` are 0.7 of `__getitem__`, which is 0.9 of the time."""
+
+    def line(function, share):
+        return DrilledLine("train.py", function, 40, "", "", 70, share, share - 0.1, share + 0.1)
+
+    lines = (line("load_case", 0.5), line("Cases.__getitem__", 0.2), line("load_case", 0.2), line("<lambda>", 0.1))
+    rows = (DrilledRow(1, "Cases.__getitem__", "getitem", 0.9, 100, 0, lines),)
+    figures = _seen(("Cases.__getitem__", "getitem", 0.9), num_workers=0, wait_share=0.6)
+    figures = replace(figures, watched=replace(figures.watched, drilled=rows))
+    change = cache.propose(figures, [])
+    assert change.edits == {"cache": {"name": "load_case"}}
+    assert change.predicted == pytest.approx(1 / (1 - 0.6 * 0.63))
+    figures = replace(figures, loader=replace(figures.loader, sample_s=0.02))
+    assert function_s(figures, "load_case", 100) == pytest.approx(100 * 0.02 * 0.63)
+    with_workers = replace(figures, settings={**figures.settings, "num_workers": 2})
+    assert cache.propose(with_workers, []) is None
+    other = replace(figures, watched=replace(figures.watched, drilled=(replace(rows[0], loader=2),)))
+    assert cache.propose(other, []) is None

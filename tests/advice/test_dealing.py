@@ -9,6 +9,7 @@ import pytest
 from fakes import Loader, Script, World, plain, plain_iter
 
 from pipebench.advise.judging import ratios
+from pipebench.watch.trial import edits
 from pipebench.watch.trial.dealing import Deal, DealtSampler, Hand
 from pipebench.watch.trial.resting import cpu_s
 from pipebench.watch.trial.stretches import Stretch, burst_of
@@ -297,3 +298,20 @@ def test_in_a_pass_of_a_changed_loader_the_iterator_has_the_length_of_the_script
     assert lengths == [20] * 4 and script.makers() == {"own", "changed"}
     with pytest.raises(TypeError, match="has no len"):
         len(DealtSampler(Hand(Deal(iter(()))), iter(())))
+
+
+@pytest.mark.parametrize(("workers", "times"), [(0, 1), (2, 3)])
+def test_what_edits_have_kept_in_the_scripts_own_process_lasts_for_their_order(workers, times, tmp_path, monkeypatch):
+    """A cache in new workers has to be filled again, as the user's would be."""
+    made = []
+    monkeypatch.setattr(edits, "made", lambda named: made.append(named) or ())
+    script = Script(tmp_path, monkeypatch, Loader(World(), [[one] for one in range(4)], workers=workers))
+    script.one_pass()
+    script.order(1, {}, by="passes", edits={"cache": {"name": "read"}})
+    for _ in range(6):
+        script.one_pass()
+    assert len(made) == times
+    script.order(2, {}, by="passes", edits={"cache": {"name": "other"}})
+    for _ in range(2):
+        script.one_pass()
+    assert len(made) == times + 1 and made[-1] == {"cache": {"name": "other"}}

@@ -309,3 +309,12 @@ def test_a_change_that_differs_between_runs_still_counts_as_known():
         unclear([found]) is None
         and together([found, replace(found, change=Change("prefetch_factor", {"prefetch_factor": 8}))]).varies == 0.65
     )
+
+
+def test_workers_that_live_on_save_no_start_in_the_first_pass():
+    found = Finding(Change("persistent_workers", {"persistent_workers": True}, by_passes=True), "gain",
+                    Speedup(3.0, 2.0, 4.0, 0.95), by="passes")  # fmt: skip
+    assert found.after(1).speedup == pytest.approx(1.0) and found.after(10**6).low == pytest.approx(2.0, abs=1e-4)
+    assert found.in_run().speedup == pytest.approx(10 / (1 + 9 / 3))
+    more = replace(found, change=Change("together", {"persistent_workers": True, "num_workers": 4}))
+    assert more.after(1).speedup == 3.0

@@ -104,6 +104,7 @@ class TrialRepeats:
     sample_bytes: float
     once: bool = False
     changed: bool = False
+    samples: int = 0
 
 
 @line

@@ -70,6 +70,14 @@ def compare_first(fetcher: Any, change: Callable[[], object], how: Comparing, mo
     fetcher.fetch = fetch
 
 
+def length_of(dataset: Any) -> int:
+    """How many samples it has; 0 if it does not say."""
+    try:
+        return len(dataset)
+    except Exception:  # of the user's own code
+        return 0
+
+
 def indices_of(fetcher: Any, index: Any) -> list[Any]:
     """The indices of the samples that a fetch makes. A sampler of batches may give an array of them."""
     several = getattr(fetcher, "auto_collation", isinstance(index, (list, tuple)))

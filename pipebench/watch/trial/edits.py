@@ -38,6 +38,7 @@ class Difference:
 class Repeats:
     """Whether the dataset gives the `same` sample twice for one index, bit for bit, and the mean size of a sample.
 
+    `samples` is how many the dataset has (0: not known): a sampler may draw them more than once in a pass.
     `once`: samples that are far apart have it in common, so it is made once for all of them.
     `changed`: somebody changes in place what was made, so what is kept must be copied for each sample.
     """
@@ -46,6 +47,7 @@ class Repeats:
     sample_bytes: float
     once: bool = False
     changed: bool = False
+    samples: int = 0
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,7 @@ class Passes:
         self._open: weakref.WeakKeyDictionary[Any, _Pass] = weakref.WeakKeyDictionary()
         self._kept: Any = None  # the changed loader, if its workers persist
         self._edits: tuple[Edit, ...] = ()  # of the changed loader
+        self._edits_of = 0  # the order that they are of
         self._kept_for: Callable[[], Any] = lambda: None  # the script's loader of which it is a copy
 
     def begin(self, loader: Any, order: Order, plain_iter: Plain, plain: Plain) -> Any:
@@ -86,7 +87,8 @@ class Passes:
             raise arms.CannotTry("passes-overlap")
         if self._kept is None:
             self._kept_for = weakref.ref(loader)
-            self._edits = edits.made(this.order.edits)
+            if self._edits_of != this.order.number or loader.num_workers:  # without, they keep what they know
+                self._edits, self._edits_of = edits.made(this.order.edits), this.order.number
             found = arms.changed(loader, settings, this.order.one_thread, self._edits)
             self.trial.files.check(found.num_workers)
             self._kept = arms.dealt(found, _NO_HAND)
