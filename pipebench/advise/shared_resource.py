@@ -88,7 +88,9 @@ def _told(watched: WatchResult, cause: Cause, findings: Sequence[Finding]) -> Ca
     values = {**cause.values, "enough_workers": enough, "tried_workers": more}
     rows = [one for one in watched.drilled if one.loader == cause.loader and one.lines]
     if rows:
-        line = max(rows, key=lambda one: one.worker_share).lines[0]
+        row = max(rows, key=lambda one: one.worker_share)
+        line = row.lines[0]
         if line.line and line.share >= _MOST_OF:
             values |= {"file": line.file, "line": line.line, "function": line.function, "text": line.text}
+            values["at_line"] = row.worker_share * line.share
     return replace(cause, values=values)

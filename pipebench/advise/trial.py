@@ -17,6 +17,7 @@ _LONGEST_SHARE = 1 / 20  # of the budget: what a window for uneven iterations ma
 _EVEN = 0.15  # standard deviation of the means of windows: a pair of them then tells a gain of a half
 _BLOCKS = 6  # of the watched iterations, to see how uneven they are
 _LONG_SHARE = 1 / 12  # of the budget: two passes that last longer
+_PART = 0.5  # of a dataset, drawn in a pass; a larger part may be a split that is the same in each pass
 _LEAST_PAIRS = 2  # of windows that a pass must have room for
 
 
@@ -75,7 +76,8 @@ def cache_of(seen: Seen | None, told: TrialRepeats | None, change: Change) -> Ca
     if seen is None or told is None or not told.same or seen.batches is None:
         return None
     drawn = round(seen.batches * seen.samples_per_batch)
-    samples = 1 if told.once else min(drawn, told.samples or drawn)
+    few = drawn < _PART * told.samples  # of each pass, others: in time, the cache has all
+    samples = 1 if told.once else told.samples if few else min(drawn, told.samples or drawn)
     name = str(change.edits.get("cache", {}).get("name", ""))
     fill_s, pass_s = function_s(seen, name, samples), whole_run.pass_s(seen)
     return Cache(told.sample_bytes, samples, seen.free_bytes, told.once, fill_s, pass_s)

@@ -84,9 +84,10 @@ class _State:
     """What is known of the function in one worker: its first results, and their sizes.
 
     `kept` has them by the kinds of their arguments, with these, and by which of the `per_sample` calls of a sample it
-    was: an image and its mask may be read by one function. `calls` are those of this batch. `asked` are the arguments
-    of the latest calls. `once`: one result serves all samples. It is `active` while a batch of the changed loader is
-    made: without workers, the others are made here, too.
+    was: an image and its mask may be read by one function. `placeless`: samples make different numbers of calls.
+    `calls` are those of this batch. `asked` are the arguments of the latest calls; `by_index`: they are indices of the
+    dataset. `once`: one result serves all samples. It is `active` while a batch of the changed loader is made: without
+    workers, the others are made here, too.
     """
 
     kept: dict[Any, list[tuple[Any, Kept]]] = field(default_factory=dict)
@@ -97,12 +98,14 @@ class _State:
     problem: str = ""
     told: bool = False
     once: bool = False
+    by_index: bool = False
+    placeless: bool = False
     active: bool = False
 
     @property
     def full(self) -> bool:
         large = len(self.sizes) >= _LEAST and sum(self.sizes) >= _MOST_BYTES
-        return len(self.sizes) >= _FIRST or large
+        return len(self.sizes) >= _FIRST * (self.per_sample or 1) or large
 
     def serve(self, plain: Callable[..., Any], arguments: tuple[Any, ...], args: Any, kwargs: Any) -> Any:
         if not self.active:
@@ -126,12 +129,24 @@ class _State:
             self.problem = "differs-each-time"
         self.sizes.append(sum(nbytes(one) for _, one in leaves(result)))
         self.kept.setdefault(kinds, []).append((arguments, Kept(result)))
+        if self.placeless and len({_form(one.first) for _, one in self.kept[kinds]}) > 1:
+            self.problem = self.problem or "no-place"
         return result
 
     def _repeats(self, kinds: Any, arguments: Any, result: Any, again: Callable[[], Any]) -> bool:
         """Whether it gives the same if it is called again, and gave the same before for these arguments."""
         earlier = [one.first for asked, one in self.kept.get(kinds, ()) if same(asked, arguments)]
         return all(same(result, one) for one in (again(), *earlier))
+
+    def ended(self) -> None:
+        """Called after a batch. If its samples made different numbers of calls, no call has a place of its own."""
+        if self.calls % (self.per_sample or 1):
+            self._forget_places()
+
+    def _forget_places(self) -> None:
+        self.placeless, self.per_sample = True, 1
+        self.kept.clear()
+        self.sizes.clear()
 
     def ask_again(self, dataset: Any, indices: Any) -> None:
         """Makes some samples twice: a cache needs the same arguments each time, or indices of the dataset."""
@@ -149,14 +164,19 @@ class _State:
             every += [one for found in asked for one in found]
             if not same(*asked) and not all(_is_index(one, length) for found in asked for one in found):
                 self.problem = self.problem or "other-keys"
-        self.per_sample = max(1, *counts) if len(counts) == 1 else 1
-        if len(counts) > 1:  # then no call has a place of its own
-            self.kept.clear()
-            self.sizes.clear()
+        self.by_index = all(one and all(map(is_key, one)) and _is_index(one, length) for one in every)
+        self.per_sample = max(1, *counts)
+        if len(counts) > 1:
+            self._forget_places()
         apart = all(type(one) is int for one in chosen) and _APART * (chosen[-1] - chosen[0]) >= length > 1
         self.once = apart and bool(every) and all(same(one, every[0]) for one in every)
         if not self.once and () in every:
             self.problem = self.problem or "no-keys"
+
+
+def _form(result: Any) -> tuple[Any, ...]:
+    """What tells an image from its mask: the types of a result's parts, and their numbers of dimensions."""
+    return tuple((path, type(one), getattr(one, "ndim", None)) for path, one in leaves(result))
 
 
 def _ends(indices: Any) -> list[Any]:
@@ -204,6 +224,7 @@ class _Cache(Edit):
                     state.ask_again(fetcher.dataset, indices_of(fetcher, index))
                 state.calls = 0
                 batch = plain(index)
+                state.ended()
             finally:
                 state.active = False
             if state.problem:
@@ -213,7 +234,7 @@ class _Cache(Edit):
             state.told = True
             state.asked.clear()
             changed = any(one.changed for each in state.kept.values() for _, one in each)
-            size = sum(state.sizes) / len(state.sizes) * (state.per_sample or 1)
+            size = sum(state.sizes) / len(state.sizes) * (1 if state.by_index else state.per_sample or 1)
             return Sent(batch, [Repeats(True, size, state.once, changed, length_of(fetcher.dataset))])
 
         fetcher.fetch = fetch

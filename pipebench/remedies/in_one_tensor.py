@@ -7,15 +7,15 @@ that crossed. The user gets the class that was tried.
 
 from __future__ import annotations
 
-import ast
 import io
 import pickle
 import sys
 from collections.abc import Sequence
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from pipebench.remedies.seen import WORTH, Seen, hand_off_share
-from pipebench.remedies.source import sources, with_collate
+from pipebench.remedies.source import sources
 from pipebench.results.advice import Change, Finding, Rewrite
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial.edits import Edit, Refused
@@ -29,7 +29,10 @@ HOW = (
     "In collate_fn, put tensors of one kind into one (torch.cat, torch.stack), with their",
     "lengths in another, and split them in the loop.",
 )
-HOW_WRITTEN = ("Put the collate function into InOneTensor(...), which `--patch FILE` writes, too.",)
+HOW_WRITTEN = (
+    "Put the collate function into InOneTensor(...), which `--patch FILE` writes, too.",
+    "Copy what is kept or saved, with x.clone(): the small tensors of a batch share memory.",
+)
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
@@ -46,19 +49,18 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
 
 
 def _rewrites(seen: Seen) -> tuple[Rewrite, ...]:
-    """The collate function within `InOneTensor(...)`, and its class; nothing if the call does not show it."""
+    """The collate function within `InOneTensor(...)`, and its class.
+
+    Nothing if the call does not show it, or if it may be None there: then torch has its own.
+    """
+    if seen.made is None or seen.made.collate is None:
+        return ()
     for source in sources(seen):
-        call = source.call_at(seen.made) if seen.made and source.file == seen.made.file else None
-        if call is None:
-            continue
-        given = next((one.value for one in call.keywords if one.arg == "collate_fn"), None)
-        if given is None:
-            written = with_collate(seen, f"{InOneTensor.__name__}(torch.utils.data.default_collate)", "torch")
-        elif isinstance(given, ast.Constant):
-            return ()
-        else:
-            written = source.wrapped(given, given, f"{InOneTensor.__name__}(")
-        return (*written, source.defined(InOneTensor, call)) if written else ()
+        call = source.call_at(seen.made) if source.file == seen.made.file else None
+        given = next((one.value for one in call.keywords if one.arg == "collate_fn"), None) if call else None
+        if call is not None and given is not None:
+            wrapped = source.wrapped(given, given, f"{InOneTensor.__name__}(")
+            return (*wrapped, source.defined(InOneTensor, call))
     return ()
 
 
@@ -71,7 +73,7 @@ class _InOne(Edit):
             batch = collate(samples)
             if not checked:
                 checked.append(True)
-                if not _alike(batch, pickle.loads(pickle.dumps(kind.Sent(batch)))):
+                if not _alike(batch, pickle.loads(ForkingPickler.dumps(kind.Sent(batch)))):
                     raise Refused("samples-differ")
             return batch
 
@@ -109,12 +111,20 @@ class InOneTensor:
     """This collate function. What it gives crosses from a worker with its small tensors in one of each type."""
 
     def __init__(self, collate):  # type: ignore[no-untyped-def]
-        self.collate = collate
+        vars(self)["collated_by"] = collate
+
+    def __getattr__(self, name):  # type: ignore[no-untyped-def]
+        if name == "collated_by" or name.startswith("__"):  # while it is made in another process
+            raise AttributeError(name)
+        return getattr(self.collated_by, name)
+
+    def __setattr__(self, name, value):  # type: ignore[no-untyped-def]
+        setattr(self.collated_by, name, value)
 
     def __call__(self, samples):  # type: ignore[no-untyped-def]
         import torch
 
-        batch = self.collate(samples)
+        batch = self.collated_by(samples)
         return batch if torch.utils.data.get_worker_info() is None else InOneTensor.Sent(batch)  # type: ignore[no-untyped-call]
 
     class Sent:
@@ -129,8 +139,10 @@ class InOneTensor:
             places, by_type, text = {}, {}, io.BytesIO()  # type: ignore[var-annotated]
 
             def is_small(one):  # type: ignore[no-untyped-def]
-                plain = type(one) is torch.Tensor and one.layout == torch.strided and one.device.type == "cpu"
-                return plain and not one.requires_grad and one.nbytes <= 65536 and not vars(one)
+                if type(one) is not torch.Tensor or one.layout != torch.strided or one.device.type != "cpu":
+                    return False
+                plain = not (one.requires_grad or one.is_quantized or one.is_nested or vars(one))
+                return plain and one.is_contiguous() and one.nbytes <= 65536
 
             class Pickler(ForkingPickler):
                 def persistent_id(self, one):  # type: ignore[no-untyped-def]
@@ -142,8 +154,13 @@ class InOneTensor:
                     return places[id(one)]
 
             Pickler(text).dump(batch)
-            joined = [torch.cat([one.reshape(-1) for _, one in found]) for found in by_type.values()]
-            shapes = [[(place, tuple(one.shape)) for place, one in found] for found in by_type.values()]
+            joined, shapes = [], []
+            for found in by_type.values():
+                parts = []
+                for _, one in found:
+                    parts += [one.reshape(-1), one.new_zeros(-one.numel() % (16 // one.itemsize))]
+                joined.append(torch.cat(parts))
+                shapes.append([(place, tuple(one.shape)) for place, one in found])
             self.parts = text.getvalue(), joined, shapes
 
         def __reduce__(self):  # type: ignore[no-untyped-def]
@@ -157,8 +174,11 @@ class InOneTensor:
 
         parts = {}
         for tensor, placed in zip(joined, shapes, strict=True):
-            split = tensor.split([math.prod(shape) for _, shape in placed])
-            parts.update({place: part.view(shape) for part, (place, shape) in zip(split, placed, strict=True)})
+            begin, memory = 0, tensor.untyped_storage()
+            for place, shape in placed:
+                parts[place] = tensor.new_empty(0).set_(memory, begin, shape)
+                size = math.prod(shape)
+                begin += size + -size % (16 // tensor.itemsize)
 
         class Unpickler(pickle.Unpickler):
             def persistent_load(self, place):  # type: ignore[no-untyped-def]

@@ -298,9 +298,9 @@ def functions(seen: Seen) -> list[StageResult]:
     if seen.workers:
         return rows
     shares: dict[str, float] = {}
-    for row in seen.watched.drilled:
-        for line in row.lines if row.loader == seen.loader.loader else ():
-            shares[line.function] = shares.get(line.function, 0.0) + row.worker_share * line.share
+    drilled = [one for one in seen.watched.drilled if one.loader == seen.loader.loader and one.kind != "collate"]
+    for share, line in ((row.worker_share, line) for row in drilled for line in row.lines if line.file):
+        shares[line.function] = shares.get(line.function, 0.0) + share * line.share
     known = {one.name for one in rows}
     return rows + [
         StageResult(name, "function", seen.loader.loader, 0, 0.0, share, whole_share=share)

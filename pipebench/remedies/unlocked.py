@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from pipebench.remedies.seen import WORTH, Seen, without
+from pipebench.results.account import Cause
 from pipebench.results.advice import Change, Finding, Place
 
 PLACE = 14
@@ -17,15 +18,18 @@ HOW = (
     "Let each worker open a file or connection of its own, when it first reads, and read",
     "without this lock; or read at a position, which needs none: os.pread(fd, size, offset).",
 )
-_LOCK = re.compile(r"(?i:(?<![a-z])(?:[rf]?lockf?|mutex|semaphore|sem|guard)s?(?![a-z]))|Lock\b|\.acquire\(")
+_NAME = r"(?i:(?<![a-z])r?(?:lock|mutex|semaphore)s?(?![a-z]))|(?<!File)Lock\b"
+# A line that does nothing but to wait for it: what a lock guards stands on other lines.
+_WAITS = re.compile(rf"^with\s[^#]*(?:{_NAME})[^#]*:$|(?:{_NAME})\w*(?:\(\))?\.acquire\(|\b(?:flock|lockf)\(")
+_TEXTS = re.compile(r"""'[^']*'|"[^"]*"|#.*""")
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     account = seen.watched.account
     found = next((one for one in account.causes if "tried_workers" in one.values), None) if account else None
-    if found is None or not _LOCK.search(str(found.values.get("text", ""))):
+    if found is None or found.code == "storage" or not _waits_for_lock(str(found.values.get("text", ""))):
         return None
-    predicted = min(without(seen.watched, found.recoverable_s or 0.0), float(max(1, seen.workers)))
+    predicted = min(without(seen.watched, found.recoverable_s or 0.0), _at_most(seen, found))
     if predicted < WORTH:
         return None
     at = Place(str(found.values["function"]), str(found.values["file"]), int(found.values["line"]))
@@ -33,3 +37,16 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         "unlocked", {}, "one open file or connection a worker", predicted=predicted,
         title="reads without the shared lock", how=HOW, at=at, of_script=True,
     )  # fmt: skip
+
+
+def _waits_for_lock(text: str) -> bool:
+    return bool(_WAITS.search(_TEXTS.sub("''", text).strip()))
+
+
+def _at_most(seen: Seen, found: Cause) -> float:
+    """How many times as many samples the workers make, at most, if none of their time is at this line."""
+    values = found.values
+    at_line, used = float(values.get("at_line", 0.0)), float(values.get("cores_used", 0.0))
+    free = seen.cores - float(values.get("script_cores", 0.0))
+    by_cores = max(1.0, free / used) if used > 0 else float(seen.workers)
+    return min(float(max(1, seen.workers)), by_cores, 1 / max(0.01, 1 - at_line))

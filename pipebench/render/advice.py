@@ -70,6 +70,7 @@ _NOT_TRIED = {
     "samples-differ": "it would change the samples",
     "changed-in-place": "somebody changes its result in place",
     "no-keys": "its arguments are no numbers or names, which would tell a cache what to give",
+    "no-place": "samples call it different numbers of times, and it gives different kinds of results",
     "no-rows": "its dataset does more than to take rows of arrays or tensors",
     "has-getitems": "its dataset gives whole batches already",
     "sets-state": "it also sets what other code reads later, which a cache would not do",

@@ -174,6 +174,13 @@ def test_where_samples_make_different_numbers_of_calls_these_have_no_places():
     assert {one[0] for one in state.kept} == {0}
 
 
+def test_of_samples_with_different_numbers_of_calls_all_results_must_be_alike():
+    with pytest.raises(Refused, match="no-place"):
+        _fetched(Scenes(more=True), "Scenes.read", [4, 5], [6])
+    with pytest.raises(Refused, match="no-place"):  # which is seen at the end of a batch
+        _fetched(Scenes(more=True), "Scenes.read", [3, 4, 5], [6, 7])
+
+
 def test_a_dataset_within_others_is_found(few):
     calls = Calls()
     _fetched(Subset(calls, range(4)), "Calls.clean", [0, 1, 2, 3])
@@ -337,6 +344,10 @@ def test_what_a_cache_gains_in_a_run_depends_on_its_passes():
     figures = replace(figures, loader=replace(figures.loader, sample_s=0.02))
     kept = trial.cache_of(figures, TrialRepeats(1, True, 8.0), cache.propose(_seen(("a", "function", 0.7)), []))
     assert (kept.samples, kept.fill_s) == (1000, pytest.approx(10.0))
+    part = TrialRepeats(1, True, 8.0, samples=5000)  # in time, it has all that are drawn
+    assert trial.cache_of(figures, part, cache.propose(_seen(("a", "function", 0.7)), [])).samples == 5000
+    split = replace(part, samples=1500)
+    assert trial.cache_of(figures, split, cache.propose(_seen(("a", "function", 0.7)), [])).samples == 1000
     few = TrialRepeats(1, True, 8.0, samples=40)  # of which a sampler draws each more than once
     assert trial.cache_of(figures, few, cache.propose(_seen(("a", "function", 0.7)), [])).samples == 40
     change = cache.propose(_seen(("a", "function", 0.7)), [])

@@ -4,6 +4,7 @@ import pickle
 import subprocess
 from collections import namedtuple
 from dataclasses import replace
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from pipebench.advise.snippet import written
 from pipebench.remedies import in_one_tensor
 from pipebench.remedies.in_one_tensor import InOneTensor
 from pipebench.results.hand_off import HandOff
+from pipebench.watch.record.trial_lines import FunctionPlace
 from pipebench.watch.trial.edits import Refused
 
 TEXT = """import torch
@@ -96,8 +98,10 @@ def test_the_script_gets_the_same_batches(strategy, monkeypatch):
     assert len(found) == 8 and all(_is_event(one, index) for index, one in enumerate(found))
     hits = [one["hits"] for one in found[3:6]]
     assert len({one.untyped_storage().data_ptr() for one in hits}) == 1  # of one batch
+    assert all(one.data_ptr() % 16 == 0 for one in hits)  # so that it can be viewed as another type
+    before = hits[1]._version
     hits[0].fill_(7)
-    assert hits[1].tolist() == [0, 1, 2, 3]
+    assert hits[1].tolist() == [0, 1, 2, 3] and hits[1]._version == before and not hits[1]._is_view()
 
 
 def test_without_workers_it_gives_what_it_is_given():
@@ -106,11 +110,48 @@ def test_without_workers_it_gives_what_it_is_given():
     assert InOneTensor(_identity)(batch) is batch
 
 
-def test_tensors_with_a_history_or_attributes_go_as_before():
+@pytest.mark.parametrize(
+    "other",
+    [
+        torch.ones(2).to_sparse(),
+        torch.ones(2, 3).T,
+        torch.ones(1, requires_grad=True),
+        torch.ones(20_000),
+    ],
+)
+def test_other_tensors_go_as_before(other):
+    assert [len(one) for one in InOneTensor.Sent([other, torch.ones(3)]).parts[2]] == [1]
+
+
+def test_so_do_those_with_attributes():
     marked = torch.ones(2)
     marked.origin = "x"
-    sent = InOneTensor.Sent([marked, torch.ones(3), torch.ones(2).to_sparse()])
-    assert [len(one) for one in sent.parts[2]] == [1]
+    assert [len(one) for one in InOneTensor.Sent([marked, torch.ones(3)]).parts[2]] == [1]
+
+
+@pytest.mark.parametrize("kind", [torch.uint16, torch.float8_e5m2, torch.complex64, torch.bool, torch.bfloat16])
+def test_every_type_crosses(kind, monkeypatch):
+    batch = [torch.tensor(one).to(kind) for one in (0.0, 1.0, 2.0)]
+    monkeypatch.setattr("torch.utils.data.get_worker_info", lambda: 1)
+    (sent,) = fetched(batch, in_one_tensor.edit(), [[0, 1, 2]])
+    got = pickle.loads(ForkingPickler.dumps(sent))
+    assert [one.dtype for one in got] == [kind] * 3
+    assert [bytes(one.view(-1).view(torch.uint8)) for one in got] == [
+        bytes(one.view(-1).view(torch.uint8)) for one in batch
+    ]
+
+
+def test_attributes_are_those_of_the_collate_function():
+    class Padding:
+        side = "left"
+
+        def __call__(self, samples):
+            return samples, self.side
+
+    plain = Padding()
+    found = pickle.loads(pickle.dumps(InOneTensor(_identity))) and InOneTensor(plain)
+    found.side = "right"
+    assert plain.side == found.side == "right" and found([1]) == ([1], "right") and not hasattr(found, "other")
 
 
 def test_a_worker_sends_it_and_compares_the_first_batch(monkeypatch):
@@ -118,7 +159,7 @@ def test_a_worker_sends_it_and_compares_the_first_batch(monkeypatch):
     batches = fetched(Events(), in_one_tensor.edit(), [[0, 3], [7]])
     assert [type(one) for one in batches] == [InOneTensor.Sent] * 2
     for batch, indices in zip(batches, ([0, 3], [7]), strict=True):
-        got = pickle.loads(pickle.dumps(batch))
+        got = pickle.loads(ForkingPickler.dumps(batch))
         assert all(_is_event(one, index) for one, index in zip(got, indices, strict=True))
 
 
@@ -138,6 +179,7 @@ def _figures(path, tensors=100.0, text=TEXT, **how):
     found = seen_with(path, text, **how)
     hand_off = HandOff(0.05, 0.05, 1000.0, 20, tensors_per_batch=tensors)
     loader = replace(found.loader, s_per_iteration=0.1)
+    found = replace(found, made=replace(found.made, collate=FunctionPlace("as_list", str(path), 13)))
     return replace(found, watched=replace(found.watched, hand_off=hand_off), loader=loader)
 
 
@@ -181,19 +223,16 @@ def test_what_is_written_gives_the_same(call, after, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("call", "wrapped"),
+    ("call", "own"),
     [
-        ("num_workers=2)", "num_workers=2, collate_fn=InOneTensor(torch.utils.data.default_collate))"),
-        ("collate_fn=None)", None),
-        ("**more)", None),
+        ("num_workers=2)", True),  # a partial call, or a class, may give one
+        ("**more)", True),
+        ("num_workers=2, collate_fn=getattr(Events, 'pad', None))", False),  # torch's own, at run time
     ],
 )
-def test_torchs_own_collate_function_is_written_where_none_is_given(call, wrapped, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    text = TEXT.replace("num_workers=2, collate_fn=as_list)" if wrapped else "collate_fn=as_list)", call)
+def test_nothing_is_written_where_the_call_does_not_show_the_function(call, own, tmp_path):
+    text = TEXT.replace("num_workers=2, collate_fn=as_list)", call)
     figures = _figures(tmp_path / "train.py", text=text)
-    change = in_one_tensor.propose(figures, [])
-    if wrapped is None:
-        assert change.rewrites == () and change.how == in_one_tensor.HOW
-    else:
-        assert written(figures.made, change).snippet.after[0].endswith(wrapped)
+    made = figures.made if own else replace(figures.made, collate=None)
+    change = in_one_tensor.propose(replace(figures, made=made), [])
+    assert change.rewrites == () and change.how == in_one_tensor.HOW

@@ -49,7 +49,9 @@ def test_it_is_said_of_the_first_number_that_brings_no_more():
 
 def test_a_trial_of_fewer_workers_does_not_hide_that_more_brought_nothing():
     tried = [_tried(1, "no-gain", 1.0), _tried(4, "no-gain", 1.0), _tried(8, "no-gain", 1.0)]
-    assert "4 workers bring no more than 2 (tried)" in _text(with_shared(_run(), tried, 1))
+    found = with_shared(_run(), tried, 1)
+    assert "4 workers bring no more than 2 (tried)" in _text(found)
+    assert found.account.causes[0].values["at_line"] == pytest.approx(0.9 * 0.75)
 
 
 @pytest.mark.parametrize(
