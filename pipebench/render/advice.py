@@ -203,12 +203,13 @@ def _of_run(found: Finding) -> str:
 
 
 def _of_filling(found: Finding) -> str:
-    """What a cache gains in a run of few and of more passes: filling it takes time, too."""
-    few, more = (found.after(one) if found.fills else None for one in (_FEW_PASSES, SOME_PASSES))
+    """What it gains in a run of few and of more passes: a cache must be filled first, and workers start once."""
+    few, more = (found.after(one) if found.fills or found.from_second else None for one in (_FEW_PASSES, SOME_PASSES))
     if few is None or more is None:
         return ""
-    assert found.cache is not None and found.cache.fill_s is not None
-    took = f" Filling it takes about {seconds(found.cache.fill_s)} in one process"
+    took = " The first pass starts its workers as before"
+    if found.cache is not None and found.cache.fill_s is not None:
+        took = f" Filling it takes about {seconds(found.cache.fill_s)} in one process"
     return f"{took}: in {_FEW_PASSES} passes, it gains {spoken(few)} in all, and in {SOME_PASSES} {spoken(more)}."
 
 

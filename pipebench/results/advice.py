@@ -184,6 +184,11 @@ class Finding:
         """Whether it keeps results of many samples, so that it gains when they are there."""
         return "cache" in self.change.edits and not (self.cache is not None and self.cache.once)
 
+    @property
+    def from_second(self) -> bool:
+        """Whether it saves nothing in the first pass: workers that live on have to start once."""
+        return self.change.settings == {"persistent_workers": True}
+
     def after(self, passes: int) -> Speedup | None:
         """What it gains in a run of so many passes. None: nothing is known of the gain, or of what filling it takes.
 
@@ -191,10 +196,10 @@ class Finding:
         start from the second pass on.
         """
         found = self.run or self.gain
-        if found is None or self.change.settings == {"persistent_workers": True}:
-            return None if found is None else _mixed(found, 1 / passes, 1 - 1 / passes)
-        if not self.fills:
+        if found is None or not (self.fills or self.from_second):
             return found
+        if self.from_second:
+            return _mixed(found, 1 / passes, 1 - 1 / passes)
         cache = self.cache
         if cache is None or cache.fill_s is None or cache.pass_s is None:
             return None

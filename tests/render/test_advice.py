@@ -367,3 +367,13 @@ def test_what_could_bring_more_than_the_advice_is_told_first(at, line):
     assert shown.split("\n\n")[0].lstrip().startswith("Validation half as often could make the loops about 9.00")
     assert f"{line}\n  Run it less often.\n\n" in shown
     assert shown.index(line) < shown.index("num_workers=8)")
+
+
+def test_what_workers_that_live_on_save_in_some_passes_is_said():
+    found = Finding(Change("persistent_workers", {"persistent_workers": True}, by_passes=True), "gain",
+                    Speedup(3.0, 2.0, 4.0, 0.95), (3.0, 3.0, 3.0), by="passes")  # fmt: skip
+    shown = " ".join(_shown(replace(ADVICE, findings=(found,), best=0, snippet=None)).split())
+    assert (
+        "3.00× (2.00–4.00) as fast. It was tried on this run. The first pass starts its workers as before: in 3 "
+        "passes, it gains 1.80× (1.50–2.00) in all, and in 10 2.50× (1.82–3.08)."
+    ) in shown
