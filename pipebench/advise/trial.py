@@ -80,7 +80,8 @@ def cache_of(seen: Seen | None, told: TrialRepeats | None, change: Change) -> Ca
     samples = 1 if told.once else told.samples if few else min(drawn, told.samples or drawn)
     name = str(change.edits.get("cache", {}).get("name", ""))
     fill_s, pass_s = function_s(seen, name, samples), whole_run.pass_s(seen)
-    return Cache(told.sample_bytes, samples, seen.free_bytes, told.once, fill_s, pass_s)
+    free = None if seen.free_bytes is None else seen.free_bytes / seen.ranks  # each rank has its own
+    return Cache(told.sample_bytes, samples, free, told.once, fill_s, pass_s)
 
 
 def window_s(seen: Seen, budget_s: float) -> float:
