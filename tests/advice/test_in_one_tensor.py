@@ -2,6 +2,7 @@
 
 import pickle
 import subprocess
+import sys
 from collections import namedtuple
 from dataclasses import replace
 from multiprocessing.reduction import ForkingPickler
@@ -215,11 +216,11 @@ def test_what_is_written_gives_the_same(call, after, tmp_path, monkeypatch):
     change = in_one_tensor.propose(figures, [])
     found = written(figures.made, change)
     assert found.snippet.after[0].endswith(after)
-    before = subprocess.run(["python", "train.py"], capture_output=True, text=True, check=True).stdout
+    before = subprocess.run([sys.executable, "train.py"], capture_output=True, text=True, check=True).stdout
     (tmp_path / "fix.diff").write_text(found.diff)
     subprocess.run(["git", "init", "-q"], check=True)
     subprocess.run(["git", "apply", "fix.diff"], check=True)
-    assert subprocess.run(["python", "train.py"], capture_output=True, text=True, check=True).stdout == before
+    assert subprocess.run([sys.executable, "train.py"], capture_output=True, text=True, check=True).stdout == before
 
 
 @pytest.mark.parametrize(
