@@ -76,8 +76,9 @@ def cache_of(seen: Seen | None, told: TrialRepeats | None, change: Change) -> Ca
     if seen is None or told is None or not told.same or seen.batches is None:
         return None
     drawn = round(seen.batches * seen.samples_per_batch)
-    few = drawn < _PART * told.samples  # of each pass, others: in time, the cache has all
-    samples = 1 if told.once else told.samples if few else min(drawn, told.samples or drawn)
+    whole = told.samples or drawn
+    in_time = whole if drawn < _PART * whole else min(drawn, whole)  # of few in a pass, each pass has others
+    samples = 1 if told.once else in_time
     name = str(change.edits.get("cache", {}).get("name", ""))
     fill_s, pass_s = function_s(seen, name, samples), whole_run.pass_s(seen)
     free = None if seen.free_bytes is None else seen.free_bytes / seen.ranks  # each rank has its own

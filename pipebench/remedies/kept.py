@@ -59,11 +59,10 @@ def _how(name: str) -> tuple[str, ...]:
 
 def _lines(seen: Seen) -> Iterator[tuple[float, str, DrilledLine]]:
     """The lines that call such a class or function, each with its share of the workers' time."""
-    for row in seen.watched.drilled:
-        for line in row.lines if row.loader == seen.loader.loader else ():
-            share, called = row.worker_share * line.share, _called(line.text)
-            if share >= LEAST_SHARE and called and line.file:
-                yield share, called, line
+    for _, share, line in seen.lines():
+        called = _called(line.text)
+        if share >= LEAST_SHARE and called:
+            yield share, called, line
 
 
 def _called(text: str) -> str:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pipebench.predict.more_workers import NEARLY
 from pipebench.results.account import AccountRow
 from pipebench.results.advice import Change, Value
+from pipebench.results.drilled import DrilledLine
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.stats import Speedup
 from pipebench.units import size
 from pipebench.watch.record.own_code import owner
 from pipebench.watch.record.trial_lines import LoaderMade
+from pipebench.watch.stages.called import GETTERS
 
 _ENDS = ("start-up", "end-of-pass")
-_GETTERS = ("__getitem__", "__getitems__", "__iter__", "__next__")
 _TELLING = 10.0  # a limit above this says nothing about what a change will bring
 # Parts of a wait that workers do not change. Receiving is none: on a busy machine it holds waits for a worker, too.
 _OF_THE_SCRIPT = ("sampler", "send-indices")
@@ -90,6 +91,16 @@ class Seen:
     def stages(self) -> list[StageResult]:
         """The rows of this loader."""
         return [one for one in self.watched.stages if one.loader == self.loader.loader]
+
+    def lines(self) -> Iterator[tuple[str, float, DrilledLine]]:
+        """The lines of the user's own code that looks at the stack found: the kind of the row, and the line's share.
+
+        It is the share of the time in which this loader's workers were busy.
+        """
+        for row in self.watched.drilled:
+            for line in row.lines if row.loader == self.loader.loader else ():
+                if line.file:
+                    yield row.kind, row.worker_share * line.share, line
 
     @property
     def its_workers(self) -> list[WorkerResult]:
@@ -298,14 +309,14 @@ def functions(seen: Seen) -> list[StageResult]:
     if seen.workers:
         return rows
     shares: dict[str, float] = {}
-    drilled = [one for one in seen.watched.drilled if one.loader == seen.loader.loader and one.kind != "collate"]
-    for share, line in ((row.worker_share, line) for row in drilled for line in row.lines if line.file):
-        shares[line.function] = shares.get(line.function, 0.0) + share * line.share
+    for kind, share, line in seen.lines():
+        if kind != "collate":
+            shares[line.function] = shares.get(line.function, 0.0) + share
     known = {one.name for one in rows}
     return rows + [
         StageResult(name, "function", seen.loader.loader, 0, 0.0, share, whole_share=share)
         for name, share in shares.items()
-        if name not in known and name.split(".")[-1] not in _GETTERS and "<" not in name
+        if name not in known and name.split(".")[-1] not in GETTERS and "<" not in name
     ]
 
 

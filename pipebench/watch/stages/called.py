@@ -18,7 +18,7 @@ from pipebench.watch.record.exclusive_time import StageTimer, stages
 from pipebench.watch.record.patches import Patches, is_ours
 from pipebench.watch.stages import in_place
 
-_GETTERS = ("__getitem__", "__getitems__", "__iter__", "__next__")
+GETTERS = ("__getitem__", "__getitems__", "__iter__", "__next__")
 _DEEPEST = 3
 _MOST = 60
 _WITHOUT_READERS = ("torch", "numpy", "builtins")  # arrays and modules; `finding_transforms` sees to the latter
@@ -80,7 +80,7 @@ def _all(datasets: Iterable[Any], may_change: bool) -> list[_Called]:
 
 
 def _getters(dataset: Any) -> Iterator[types.FunctionType]:
-    for name in _GETTERS:
+    for name in GETTERS:
         _, found = _in_class(type(dataset), name)
         if isinstance(found, types.FunctionType) and not _is_torchs(found):
             yield found
@@ -110,7 +110,7 @@ def _from(
             continue
         seen.add(id(plain.__code__))
         yield found
-        follows = found.name in _GETTERS or _package(plain) == _package(function) or is_own(plain)
+        follows = found.name in GETTERS or _package(plain) == _package(function) or is_own(plain)
         if depth < _DEEPEST and follows:
             yield from _from(plain, found.of, seen, may_change, depth + 1)
 
@@ -121,7 +121,7 @@ def _named(function: types.FunctionType, dataset: Any, may_change: bool) -> Iter
     kind, held, known = type(dataset), getattr(dataset, "__dict__", {}), function.__globals__
     for name in names:
         owner, found = _in_class(kind, name, function)
-        if owner is not None and name in _GETTERS:
+        if owner is not None and name in GETTERS:
             yield _Called(owner, name, None if _is_torchs(found) else found, f"{owner.__name__}.{name}", dataset)
         elif owner is not None and not name.startswith("__"):
             yield _Called(owner, name, found, f"{kind.__name__}.{name}", dataset)

@@ -311,16 +311,14 @@ class _Code:
         module = name.partition(".")[0]
         self.outside.add(module)
         if name in pieces.JOINED:
-            where = [*node.args[1:], *(one.value for one in node.keywords if one.arg == pieces.JOINED[name])]
-            others = len(where) != len(node.args) - 1 + len(node.keywords) or len(where) > 1
+            where = pieces.second(node, pieces.JOINED[name])
             rows = self._listed_rows(node.args[0], lambda row: row)
-            if rows is None or others or not all(map(pieces.is_whole, where)):
+            if rows is None or where is None or not all(map(pieces.is_whole, where)):
                 return None
             at = pieces.behind(where[0]) if where else ast.Constant(1)
             return ast.Call(node.func, [rows], [ast.keyword(pieces.JOINED[name], at)])
-        kinds = [*node.args[1:], *(one.value for one in node.keywords if one.arg == "dtype")]
-        others = len(kinds) != len(node.args) - 1 + len(node.keywords) or len(kinds) > 1
-        if others or not all(map(pieces.is_option, kinds)) or (module == "torch" and len(node.args) > 1):
+        kinds = pieces.second(node, "dtype")
+        if kinds is None or not all(map(pieces.is_option, kinds)) or (module == "torch" and len(node.args) > 1):
             return None
         kind = kinds[0] if kinds else None
 

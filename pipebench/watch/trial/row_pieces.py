@@ -72,6 +72,12 @@ def are_options(call: ast.Call, first: int) -> bool:
     return all(map(is_option, options)) and None not in named and "out" not in named
 
 
+def second(call: ast.Call, keyword: str) -> list[ast.expr] | None:
+    """The second argument, also by its name; none if there is none. None: there are others."""
+    found = [*call.args[1:], *(one.value for one in call.keywords if one.arg == keyword)]
+    return found if len(found) == len(call.args) - 1 + len(call.keywords) <= 1 else None
+
+
 def is_place(node: ast.expr) -> bool:
     """Whether this is a constant place in a row: a number, None, or a slice of numbers."""
     if isinstance(node, ast.Slice):
