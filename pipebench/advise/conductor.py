@@ -12,6 +12,7 @@ from pipebench.advise.shared_resource import with_shared
 from pipebench.advise.trial import Trial, cache_of, has_room, in_batches, needed_s, not_now, period, window_s
 from pipebench.predict.untried import Foretell
 from pipebench.remedies import Propose
+from pipebench.remedies.one_iterator import NEW_ITERATORS
 from pipebench.remedies.seen import Seen
 from pipebench.results.advice import Advice, Change, Ended, Finding
 from pipebench.results.watched import LoaderResult, WatchResult
@@ -158,7 +159,7 @@ class Conductor:
     def _only_foretell(self, seen: Seen, refusal: str) -> None:
         """Of a loader that cannot be tried: what the simulation says of the remedies that it knows, rung by rung."""
         told: list[Finding] = []
-        for propose in self.remedies.values():
+        for propose in self.remedies.values() if refusal != NEW_ITERATORS else ():
             ladder: list[Finding] = []
             while (change := propose(seen, ladder)) is not None and (gain := self._foretell(change)) is not None:
                 faster = judging.promising(change, gain)
@@ -383,8 +384,12 @@ class Conductor:
 
 
 def _main(watched: WatchResult) -> int | None:
-    """The loader whose loop trains and takes the most time. Of loaders in one loop, the one that is waited for most."""
-    training = [one for one in watched.loaders if one.training and one.loader]  # 0 is a loop without a loader
+    """The loader whose loop trains and takes the most time. Of loaders in one loop, the one that is waited for most.
+
+    One whose every batch is of a new iterator has no loop of its own: then it is the loader around it.
+    """
+    asked = {one.loader for one in watched.account.causes if one.code == NEW_ITERATORS} if watched.account else set()
+    training = [one for one in watched.loaders if one.loader and one.loader not in asked and (one.training or asked)]
     most = max((_seconds(one) for one in training), default=0.0)
     longest = [one for one in training if _seconds(one) >= _ONE_LOOP * most]
     found = max(longest, key=lambda one: one.iterations * (one.wait_s_per_iteration or 0.0), default=None)

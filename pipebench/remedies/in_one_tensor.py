@@ -53,12 +53,13 @@ def _rewrites(seen: Seen) -> tuple[Rewrite, ...]:
 
     Nothing if the call does not show it, or if it may be None there: then torch has its own.
     """
-    if seen.made is None or seen.made.collate is None:
-        return ()
+    made = seen.made
     for source in sources(seen):
-        call = source.call_at(seen.made) if source.file == seen.made.file else None
+        call = source.call_at(made) if made is not None and source.file == made.file else None
         given = next((one.value for one in call.keywords if one.arg == "collate_fn"), None) if call else None
-        if call is not None and given is not None:
+        if made is None or call is None or given is None:
+            continue
+        if made.collate is not None or source.is_builtin(given):
             wrapped = source.wrapped(given, given, f"{InOneTensor.__name__}(")
             return (*wrapped, source.defined(InOneTensor, call))
     return ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import codecs
 import contextlib
 import inspect
@@ -110,6 +111,13 @@ class Source:
                     if known == first and (origin or "").split(".")[0] == package:
                         return True
         return False
+
+    def is_builtin(self, value: ast.expr) -> bool:
+        """Whether this is the name of a builtin, such as `list`, which the file gives to nothing else."""
+        if not isinstance(value, ast.Name) or not callable(getattr(builtins, value.id, None)):
+            return False
+        given = (one.id for one in ast.walk(self.tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
+        return value.id not in given
 
     def _makes_loader(self, function: ast.expr) -> bool:
         """Whether this is DataLoader, or a name that the file gives to it or to a class or a partial call of it."""

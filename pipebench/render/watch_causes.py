@@ -31,6 +31,15 @@ def _start_up(one: Cause, values: Any, part: str) -> str:
     return began + _saving(one, setting("persistent_workers=True", values.get("made_by", "")))
 
 
+def _new_iterators(one: Cause, values: Any, part: str) -> str:
+    used = values["passes"]
+    return (
+        f"New iterators over loader {one.loader} took {part}: each of {used} gave one batch, as next(iter(loader)) "
+        "does, and threw away what the workers had made ahead "
+        f"({values['made']} batches were made for these {used})." + _saving(one, "One iterator for all steps")
+    )
+
+
 def _validation(one: Cause, values: Any, part: str) -> str:
     waits = values.get("waits_s", 0.0)
     more = f" Up to {seconds(waits)} of that could be saved by faster loading (predicted, not tried)." if waits else ""
@@ -200,6 +209,7 @@ def _training(one: Cause, values: Any, part: str) -> str:
 
 SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "start-up": _start_up,
+    "new-iterators": _new_iterators,
     "validation": _validation,
     "sampler": _sampler,
     "hand-off": _hand_off,

@@ -167,6 +167,10 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
         if move.again and not move.made_by
         else f"set {setting('persistent_workers=True', move.made_by)} for loader {move.loader}"
     ),
+    "keep-iterator": lambda move: (
+        f"keep one iterator over loader {move.loader} for all steps: make it before the loop, take next() of it in "
+        "each step, and make a new one when it ends"
+    ),
     "load-validation-faster": lambda move: (
         f"load the batches of the loops that do not train (loader {move.loader}) faster, "
         f"{'with more workers or a cheaper stage' if move.workers else 'with workers'}"

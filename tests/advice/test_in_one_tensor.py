@@ -207,12 +207,15 @@ def found_loader(path):
     [
         ("collate_fn=as_list)", "collate_fn=InOneTensor(as_list))"),
         ("collate_fn=lambda some: some)", "collate_fn=InOneTensor(lambda some: some))"),
+        ("collate_fn=list)", "collate_fn=InOneTensor(list))"),
     ],
 )
 def test_what_is_written_gives_the_same(call, after, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = TEXT.replace("collate_fn=as_list)", call)
     figures = _figures(tmp_path / "train.py", text=text)
+    if "list)" in after and "as_list" not in after:  # no function with a place of its own
+        figures = replace(figures, made=replace(figures.made, collate=None))
     change = in_one_tensor.propose(figures, [])
     found = written(figures.made, change)
     assert found.snippet.after[0].endswith(after)
@@ -229,6 +232,7 @@ def test_what_is_written_gives_the_same(call, after, tmp_path, monkeypatch):
         ("num_workers=2)", True),  # a partial call, or a class, may give one
         ("**more)", True),
         ("num_workers=2, collate_fn=getattr(Events, 'pad', None))", False),  # torch's own, at run time
+        ("num_workers=2, collate_fn=list); (list := str)", False),
     ],
 )
 def test_nothing_is_written_where_the_call_does_not_show_the_function(call, own, tmp_path):

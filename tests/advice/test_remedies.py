@@ -54,8 +54,8 @@ def test_every_module_is_a_remedy_in_a_stated_order():
     assert list(remedies()) == [
         "persistent_workers", "one_thread", "as_tensors", "in_one_tensor", "num_workers", "getitems", "prefetch_factor",
         "pin_memory", "ring_collate", "from_bytes", "in_order", "decoders",
-        "lookup", "start_method", "bytes_across", "kept", "cache", "draft", "opencv_resize", "knock_out", "validation",
-        "callbacks", "sampler_ahead", "spread_evenly", "unlocked",
+        "lookup", "start_method", "bytes_across", "kept", "cache", "draft", "opencv_resize", "knock_out",
+        "one_iterator", "validation", "callbacks", "sampler_ahead", "spread_evenly", "unlocked",
     ]  # fmt: skip
 
 

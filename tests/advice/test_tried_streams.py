@@ -6,6 +6,9 @@ import pytest
 from made_up_script import MADE, Planted, advice_on, caused
 from made_up_trials import LOADER, seen, worker
 
+from pipebench.render import layout
+from pipebench.render.advice import parts
+from pipebench.results.account import AccountRow, Cause
 from pipebench.results.watched import StageResult
 from pipebench.stats import Speedup
 
@@ -46,6 +49,27 @@ def test_an_iterable_dataset_is_tried_where_weights_may_be_spoiled_but_for_its_s
 def test_a_stream_is_not_tried_where_a_second_reading_is_no_reading_or_ranks_are_in_step(shown, refusal):
     run = Planted(lambda order: 2.0, shown, made=STREAM)
     assert advice_on(run).refusal == refusal and [one.settings for one in run.orders] == [None]
+
+
+def test_a_loop_that_makes_a_new_iterator_in_each_step_is_told_to_keep_one_and_nothing_is_tried():
+    """Loader 1 is the loop, and loader 2 is asked in it: its iterations are none."""
+    both = {1: MADE, 2: replace(MADE, loader=2, line=9)}
+    shown = caused(replace(seen(0.7), discards=True, all_made=both), "start-up")
+    rows = (AccountRow("start-up", 40.0, 2, 20.0), AccountRow("backward", 40.0, 2))
+    account = replace(shown.watched.account, rows=rows, causes=(Cause("new-iterators", 40.0, 20.0, 2),))
+    asked = replace(LOADER, loader=2, passes=50, iterations=0, s_per_iteration=None)
+    loaders = (replace(LOADER, training=False), asked)
+    run = Planted(lambda order: 2.0, replace(shown, watched=replace(shown.watched, account=account, loaders=loaders)))
+    advice = advice_on(run)
+    assert (advice.ended, advice.refusal) == ("refused", "new-iterators")
+    assert [one.settings for one in run.orders] == [None]
+    found = {one.change.remedy: one for one in advice.findings}["one_iterator"]
+    assert found.change.predicted == pytest.approx(80 / 60) and found.change.at.line == 9
+    told = " ".join(layout.text(parts(advice, None), width=80).split())
+    assert told.startswith(
+        "One iterator for all steps could make the loops about 1.33× as fast (predicted, not tried)."
+    )
+    assert "yield from loader" in told and "so its iterations say little: keep one, and advise again." in told
 
 
 def test_more_workers_of_a_stream_that_is_not_divided_are_not_tried():

@@ -12,6 +12,7 @@ from statistics import median
 
 from pipebench.results.account import Account, AccountRow
 from pipebench.watch.read.collectives import other_alone_s
+from pipebench.watch.read.described import single
 from pipebench.watch.read.gather import NO_LOADER, Place, Process, Run, loaders_found
 from pipebench.watch.read.in_loop import told_apart
 from pipebench.watch.read.together import with_training
@@ -192,12 +193,16 @@ def start_up_saving_ns(run: Run, one: LoaderFound, spent: Spent) -> dict[Place, 
 
     A later pass must still make its first batch, and that is not saved. Its making is taken from the worker's record.
     A worker that lives on makes it like its other batches: what only a new one does, as to open an archive, is saved.
+    Where each iterator is left with its first batch, it is what one iterator for all of them would save.
     """
     passes = sorted(place for place in spent.passes if place[0] == one.loader)
+    start, end = ROWS.index("start-up"), ROWS.index("end-of-pass")
+    if throws_away(run, one):
+        each = _each_ns(run, one)
+        return {place: {"start-up": max(0, spent.passes[place][start] - each)} for place in passes[1:]}
     if not one.workers or (one.persistent and not _made_again(run, one.loader)) or len(passes) < 2:
         return {}
     made = _first_made_ns(run, one.loader)
-    start, end = ROWS.index("start-up"), ROWS.index("end-of-pass")
     usual = max(made.values(), default=0)
     found: dict[Place, dict[str, int]] = {place: {} for place in passes}
     for place in passes[1:]:
@@ -205,6 +210,20 @@ def start_up_saving_ns(run: Run, one: LoaderFound, spent: Spent) -> dict[Place, 
     for place in passes[:-1]:
         found[place]["end-of-pass"] = spent.passes[place][end]
     return found
+
+
+def throws_away(run: Run, one: LoaderFound) -> bool:
+    """Whether each batch of a loader is the first of a new iterator, which throws away what its workers made ahead.
+
+    So does `next(iter(loader))` in each step, with workers that live on.
+    """
+    return bool(one.workers) and one.persistent and single(run, one.loader) == "left"
+
+
+def _each_ns(run: Run, one: LoaderFound) -> int:
+    """What one iterator would wait for each batch at most: as long as the workers need for one."""
+    records = [record for _, record in run.sums(one.loader)]
+    return sum(record.busy_ns for record in records) // max(1, sum(record.batches for record in records)) // one.workers
 
 
 def _made_again(run: Run, loader: int) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
+from pipebench.watch.read.account import throws_away
 from pipebench.watch.read.collectives import other_alone_s
 from pipebench.watch.read.gather import Run, loaders_found
 from pipebench.watch.read.in_loop import Apart
@@ -37,7 +38,7 @@ _EVEN = 0.75  # of the busiest worker: the mean of all
 
 
 def start_up(seen: Seen) -> Iterable[Cause]:
-    """Workers that start and end for each pass, of any loader."""
+    """Workers that start and end for each pass, of any loader; or iterators that start for each batch."""
     described = loaders_found(seen.run.processes)
     for one in seen.result.loaders:
         rows = [row for row in _with_inside(seen.account.rows) if row.loader == one.loader]
@@ -48,10 +49,12 @@ def start_up(seen: Seen) -> Iterable[Cause]:
         least = _MOST_ONCE if seldom else _LARGE_ONCE
         if known is None or not one.workers or not (saved or spent >= least * seen.loops_s):
             continue
+        away = throws_away(seen.run, known)
+        made = {"made": sum(worker.batches for worker in seen.workers(one))} if away else {}
         yield Cause(
-            "start-up", spent, saved or None, one.loader,
+            "new-iterators" if away else "start-up", spent, saved or None, one.loader,
             {
-                "passes": one.passes, "workers": one.workers, "start_method": one.start_method,
+                **made, "passes": one.passes, "workers": one.workers, "start_method": one.start_method,
                 "persistent": int(known.persistent), "ends_s": sum(row.s for row in own if row.code == "end-of-pass"),
                 "in_validation": int(all(row.code == "validation" for row in seen.rows(loader=one.loader))),
                 **({"again": one.again} if one.again else {}), **({"made_by": one.made_by} if one.made_by else {}),

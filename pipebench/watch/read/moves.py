@@ -223,7 +223,8 @@ def _of_stage(move: NextMove, main: LoaderResult, stage: StageResult, foreign: f
 _BY_CORES = ("raise-num-workers", "make-stage-cheaper", "set-num-workers")
 # cause of the whole run -> the move that it asks for. Those of the others follow from the iteration.
 _OF_RUN = {
-    "start-up": "keep-workers", "validation": "load-validation-faster", "callbacks": "do-less-in-the-loop",
+    "start-up": "keep-workers", "new-iterators": "keep-iterator",
+    "validation": "load-validation-faster", "callbacks": "do-less-in-the-loop",
     "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly",
     "periodic-stalls": "raise-prefetch-factor", "head-of-line": "any-order",
     "workers-compete": "lower-num-workers",

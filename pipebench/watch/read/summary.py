@@ -147,7 +147,8 @@ def summarise(
     where = result.account
     if where is not None:
         where = dataclasses.replace(where, causes=causes(run, result, where))
-        next_move = move_of_run(next_move, where.causes, usable_cores) if verdict.limit in _JUDGED else None
+        judged = verdict.limit in _JUDGED or verdict.single == "left"  # of the latter, the start of its passes is
+        next_move = move_of_run(next_move, where.causes, usable_cores) if judged else None
     next_move = in_its_words(next_move, dataclasses.replace(result, verdict=verdict))
     return dataclasses.replace(result, verdict=verdict, next_move=next_move, account=where)
 

@@ -47,6 +47,8 @@ def diagnose(result: WatchResult, beside: Container[int] = ()) -> tuple[Verdict,
     main = _largest(result, _total)
     if (unseen := _in_other_threads(result, main)) is not None:
         return _named(_shape(Verdict("not-followed", workers=unseen.workers), result), unseen, result), None
+    if (anew := next((one for one in _in_loop(result) if one.single == "left"), None)) is not None:
+        return _named(_seen(result, anew), anew, result), None  # the iterations of a loop around it say little
     if result.wait_share is None or not any(one.s_per_iteration for one in _in_loop(result)):
         return _named(_seen(result, main), main, result), None
     if main.loader == NO_LOADER:

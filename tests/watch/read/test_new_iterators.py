@@ -1,0 +1,83 @@
+"""`next(iter(loader))` in each step: each new iterator throws away what the workers made ahead for the last one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from planted_runs import MS, Planted, said
+
+from pipebench.render.watch_verdict import verdict
+from pipebench.watch.launch.footprint import Footprint
+from pipebench.watch.read.gather import Process
+from pipebench.watch.read.summary import summarise
+from pipebench.watch.record.lines import FetchSums, LoaderFound, Moment, PassBegun, PassEnded, ProcessStarted
+from pipebench.watch.record.options import WatchOptions
+from pipebench.watch.record.spent import ROWS, SpentInPass, TimeSpent
+
+STEPS, WORKERS = 10, 2
+SPENT = {"start-up": 100, "forward": 60, "backward": 40}  # milliseconds of each step
+
+
+class Asked(Planted):
+    """A loop whose every step takes a batch of a new iterator over loader 2."""
+
+    def steps(self, steps: int = STEPS, *, persistent: bool = True, made: int = 4 * STEPS, busy: int = 60) -> None:
+        self.lines.append(LoaderFound(2, "Labelled", WORKERS, 4, "fork", 2, persistent))
+        rows = [SPENT.get(name, 0) * MS for name in ROWS]
+        for one in range(steps):
+            self.lines += [
+                PassBegun(2, one, self.now), PassEnded(2, "left", 0),
+                TimeSpent(self.now, self.now + sum(rows), 0, "between", [SpentInPass(2, one, rows)], 0),
+            ]  # fmt: skip
+            self.now += sum(rows)
+        sums = FetchSums(2, 1, self.now, batches=made, samples=8 * made, busy_ns=made * busy * MS)
+        self.workers.append(Process([ProcessStarted(9, "worker", 0, 2, 0, "fork"), sums, Moment("end", self.now)]))
+
+
+def _result(run: Planted) -> Any:
+    lines = [*run.lines, TimeSpent(run.now, run.now + MS, MS, "after", [], 0), Moment("end", run.now + MS)]
+    lived = 0, run.now + MS
+    return summarise([Process(lines), *run.workers], WatchOptions(), 0, 4.0, Footprint(), lived=lived)
+
+
+def test_it_is_a_cause_with_what_one_iterator_would_save() -> None:
+    run = Asked()
+    run.steps()
+    account = run.account()
+    cause = account.causes[0]
+    assert (cause.code, cause.loader, cause.s) == ("new-iterators", 2, pytest.approx(1.0))
+    # Two workers make a batch in 60 ms each: of the 100 ms of each start, a step would wait 30 ms at most.
+    assert cause.recoverable_s == pytest.approx((STEPS - 1) * 0.07)
+    assert said(account).startswith(
+        "New iterators over loader 2 took 1.00 s of the run's 2.10 s (48 %): each of 10 gave one batch, as "
+        "next(iter(loader)) does, and threw away what the workers had made ahead (40 batches were made for these 10). "
+        "One iterator for all steps could save about 630 ms (predicted, not tried)."
+    )
+    assert sum(row.recoverable_s or 0.0 for row in account.rows if row.code == "start-up") == cause.recoverable_s
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ({"persistent": False}, "start-up"),  # its workers start each time
+        ({"busy": 500}, "new-iterators"),  # the workers need so long for each batch: nothing is known to be saved
+        ({"steps": 1}, ""),
+    ],
+)
+def test_it_is_said_without_a_saving_or_is_none(how: Any, code: str) -> None:
+    run = Asked()
+    run.steps(**how)
+    found = {one.code: one for one in run.account().causes if one.code not in ("training", "before-loops")}
+    assert [*found] == [code] * bool(code)
+    assert "new-iterators" not in found or found["new-iterators"].recoverable_s is None
+
+
+def test_the_loop_around_it_is_not_judged_and_the_next_move_is_one_iterator() -> None:
+    run = Asked()
+    run.loader(passes=2, trains=False, wait_for_worker=50, other=10)
+    run.steps()
+    result = _result(run)
+    assert (result.verdict.limit, result.verdict.single, result.verdict.loader) == ("no-iteration", "left", 2)
+    assert "keep one iterator for all steps" in verdict(result.verdict)
+    assert result.next_move is not None and (result.next_move.action, result.next_move.loader) == ("keep-iterator", 2)
