@@ -34,6 +34,12 @@ def shared(values: Any) -> str:
         return ""
     at = f" in {values['function']} ({_where(values)})" if values.get("line") else ""
     more, enough = values["tried_workers"], values["enough_workers"]
+    if str(values.get("stage", "")).endswith((".__iter__", ".__next__")):  # of an iterable dataset
+        return (
+            f" {more} workers bring no more than {enough} (tried): they wait for one another{at}, as for a lock, a "
+            "connection or a disc, or each reads all of the stream and drops the samples of the others. Let each open "
+            "its own, and read only its part."
+        )
     return (
         f" {more} workers bring no more than {enough} (tried): they seem to wait for one another{at}, as for a lock, a "
         "connection or a disc. Let each open its own, or fetch a whole batch at once (__getitems__)."

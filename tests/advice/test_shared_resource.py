@@ -42,6 +42,14 @@ def test_more_workers_that_bring_nothing_wait_for_one_another():
     assert "More workers than cores" not in text
 
 
+def test_workers_of_a_stream_may_also_read_all_of_it_each():
+    found = with_shared(_run(), [_tried(4, "no-gain", 1.0)], 1)
+    stage = {"stage": "Tiles.__iter__", "stage_share": 0.9, "kind": "getitem", "includes_read": 0}
+    cause = replace(found.account.causes[0], values={**found.account.causes[0].values, **stage})
+    text = _text(replace(found, account=replace(found.account, causes=(cause,))))
+    assert "or each reads all of the stream and drops the samples of the others" in text
+
+
 def test_it_is_said_of_the_first_number_that_brings_no_more():
     tried = [_tried(4, "gain", 1.8), _tried(8, "gain", 1.75), _tried(16, "slower", 0.8)]
     assert "8 workers bring no more than 4 (tried)" in _text(with_shared(_run(), tried, 1))
