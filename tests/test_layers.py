@@ -55,10 +55,10 @@ HOUSE = {
     "watch.log": "incoming queue_fill worker_memory live writing writers",
     "watch.trace": "tracks device_timeline excerpt perfetto",
     "watch": "with_block notebook in_lightning in_transformers command",
-    "remedies": "seen source opening files as_tensors bytes_across cache callbacks decoders draft packed_crops "
-    "from_bytes getitems in_one_tensor in_order kept knock_out lookup opencv_resize persistent_workers num_workers "
-    "one_iterator one_thread pin_memory prefetch_factor ring_collate sampler_ahead spread_evenly start_method unlocked "
-    "validation",
+    "remedies": "seen source opening files as_tensors bytes_across cache callbacks decoders resize_first draft "
+    "packed_crops from_bytes getitems in_one_tensor in_order kept knock_out lookup opencv_resize persistent_workers "
+    "num_workers one_iterator one_thread pin_memory prefetch_factor ring_collate sampler_ahead spread_evenly "
+    "start_method unlocked validation",
     "advise": "judging streams whole_run sync_cause shared_resource trial conductor snippet tail live_run command",
     "before_after": "loaders estimates figures watched differing whole",
     "region": "",

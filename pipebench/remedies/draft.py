@@ -1,4 +1,4 @@
-"""Pillow decodes JPEGs at half, a quarter or an eighth of their size, where the first transform makes them that small.
+"""Pillow decodes JPEGs at half, a quarter or an eighth of their size, where the transforms make them that small.
 
 The decoder then skips most of its work. The pixels differ a little, so the weights of the trial are worth nothing, and
 the difference of some samples is measured and shown.
@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from pipebench.remedies.resize_first import SAME_WHEN_SMALL, share_before
 from pipebench.remedies.seen import Seen, share_of, were_free
 from pipebench.remedies.source import call_of, calls_of
 from pipebench.results.advice import Change, Finding, Rewrite
@@ -29,7 +30,7 @@ LEAST_SHARE = 0.15  # of the time of the workers
 # Resize depends on the size, such as a crop by labels.
 TOLERANCE = 0.15
 HOW = ("After Image.open(...): image.draft(image.mode, (S, S)), with the size of the Resize.",)
-_KEEPS_SIZE = ("ToImage", "PILToTensor", "ToTensor", "RGB", "Grayscale")  # what may stand before the Resize
+_KEEPS_SIZE = ("ToImage", "PILToTensor", "ToTensor", *SAME_WHEN_SMALL)  # what may stand before the Resize
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
@@ -38,7 +39,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if tried or not seen.discards or not seen.workers or not resize or decode < LEAST_SHARE:
         return None
     return Change(
-        "draft", {}, COST, predicted=were_free(decode + resize), title=TITLE,
+        "draft", {}, COST, predicted=were_free(decode + resize + share_before(seen)), title=TITLE,
         edits={"draft": {}}, how=HOW, at=call_of(seen, "open"), discards=True, rewrites=_rewrites(seen), group="decode",
     )  # fmt: skip
 

@@ -40,7 +40,7 @@ def test_what_runs_in_the_users_processes_needs_no_library():
     acting = [name for name in remedies() if hasattr(importlib.import_module(f"pipebench.remedies.{name}"), "edit")]
     assert set(acting) == {
         "as_tensors", "bytes_across", "cache", "decoders", "draft", "from_bytes", "getitems", "in_one_tensor", "kept",
-        "knock_out", "lookup", "opencv_resize", "ring_collate",
+        "knock_out", "lookup", "opencv_resize", "resize_first", "ring_collate",
     }  # fmt: skip
     text = (
         "import importlib, sys; sys.path.insert(0, sys.argv[1]); [importlib.import_module(one) for one in sys.argv[2:]]"
@@ -54,8 +54,8 @@ def test_every_module_is_a_remedy_in_a_stated_order():
     assert list(remedies()) == [
         "persistent_workers", "one_thread", "as_tensors", "in_one_tensor", "num_workers", "getitems", "prefetch_factor",
         "pin_memory", "ring_collate", "from_bytes", "in_order", "decoders",
-        "lookup", "start_method", "bytes_across", "kept", "cache", "draft", "opencv_resize", "knock_out",
-        "one_iterator", "validation", "callbacks", "sampler_ahead", "spread_evenly", "unlocked",
+        "lookup", "start_method", "bytes_across", "kept", "cache", "draft", "opencv_resize", "resize_first",
+        "knock_out", "one_iterator", "validation", "callbacks", "sampler_ahead", "spread_evenly", "unlocked",
     ]  # fmt: skip
 
 
