@@ -44,8 +44,8 @@ HOUSE = {
     "phases ranks loop_looks loop_spans without_loader optimisers relays spawned_workers transfers iterators "
     "webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
-    "watch.trial": "resting leaving dealing in_step edits examining memo compared chains row_pieces row_code indexing "
-    "pictures arms stretches open_files passes session patching",
+    "watch.trial": "resting leaving dealing in_step edits examining memo asked compared chains row_pieces row_code "
+    "indexing pictures arms stretches open_files passes session patching",
     "watch.launch": "watched_script standstill over_time footprint exits stacks supervisor bootstrap program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described like_a_device in_loop together collectives account bound bound_of_ranks "
@@ -55,10 +55,10 @@ HOUSE = {
     "watch.log": "incoming queue_fill worker_memory live writing writers",
     "watch.trace": "tracks device_timeline excerpt perfetto",
     "watch": "with_block notebook in_lightning in_transformers command",
-    "remedies": "seen source opening files as_tensors bytes_across cache callbacks decoders resize_first draft "
-    "packed_crops from_bytes getitems in_one_tensor in_order kept knock_out lookup opencv_resize persistent_workers "
-    "num_workers one_iterator one_thread pin_memory prefetch_factor ring_collate sampler_ahead spread_evenly "
-    "start_method unlocked validation",
+    "remedies": "seen source decorated opening files as_tensors bytes_across cache callbacks decoders resize_first "
+    "draft packed_crops from_bytes getitems in_one_tensor in_order kept knock_out lookup opencv_resize "
+    "persistent_workers num_workers one_iterator one_thread pin_memory prefetch_factor ring_collate sampler_ahead "
+    "spread_evenly start_method unlocked validation",
     "advise": "judging streams whole_run sync_cause shared_resource trial conductor snippet tail live_run command",
     "before_after": "loaders estimates figures watched differing whole",
     "region": "",

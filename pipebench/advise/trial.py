@@ -64,7 +64,9 @@ class Trial:
         elif isinstance(line, TrialRepeats):
             before = self.repeats
             found = line if before is None or not line.same or not line.once else before
-            self.repeats = replace(found, changed=line.changed or (before is not None and before.changed))
+            told = before if before is not None and not line.enough else line  # of another worker, or of fewer samples
+            changed = line.changed or (before is not None and before.changed)
+            self.repeats = replace(found, changed=changed, enough=told.enough, sample_s=told.sample_s)
         elif isinstance(line, TrialSyncs):
             self.syncs = line
         elif self.difference is None or self.difference.largest < line.largest:
@@ -80,7 +82,12 @@ def cache_of(seen: Seen | None, told: TrialRepeats | None, change: Change) -> Ca
     in_time = whole if drawn < _PART * whole else min(drawn, whole)  # of few in a pass, each pass has others
     samples = 1 if told.once else in_time
     name = str(change.edits.get("cache", {}).get("name", ""))
-    fill_s, pass_s = function_s(seen, name, samples), whole_run.pass_s(seen)
+    fill_s = function_s(seen, name, samples)  # workers fill their own at the same time
+    if 0 < told.enough < samples:
+        samples, fill_s = told.enough, told.enough * told.sample_s
+    elif not told.once:
+        samples *= told.copies
+    pass_s = whole_run.pass_s(seen)
     free = None if seen.free_bytes is None else seen.free_bytes / seen.ranks  # each rank has its own
     return Cache(told.sample_bytes, samples, free, told.once, fill_s, pass_s)
 

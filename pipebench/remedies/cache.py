@@ -6,24 +6,35 @@ first calls are made twice. They must give the same bit for bit, and draw no ran
 twice, too: then the function must get the same arguments again, or indices of the dataset. If samples that are far
 apart have all arguments in common, one result serves all samples. A function that also sets what other code reads later
 has no cache: of a result that is served again, that would be missing.
+
+A function that stands behind `functools.lru_cache` has a cache that is too small, if it has a bound: it gets a larger
+one. The trial calls the function without its cache. What holds all results, also with a bound, needs no other.
 """
 
 from __future__ import annotations
 
 import dis
 import functools
+import math
 import operator
+import sys
+import time
 import types
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import Any
 
+from pipebench.remedies.decorated import Decorated, decorated
 from pipebench.remedies.seen import WORTH, Seen, functions, were_free, whole_share
 from pipebench.remedies.source import call_of
 from pipebench.results.advice import Change, Finding
 from pipebench.results.watched import StageResult
+from pipebench.units import counted
 from pipebench.watch.record.patches import Patches, unseen
-from pipebench.watch.stages import finding_transforms
+from pipebench.watch.record.worker_lines import Holds
+from pipebench.watch.stages import called, finding_transforms
+from pipebench.watch.trial.asked import Asked
 from pipebench.watch.trial.compared import indices_of, leaves, length_of, nbytes, random_state
 from pipebench.watch.trial.edits import Edit, Refused, Repeats, Sent
 from pipebench.watch.trial.memo import NAMES, Kept, is_key, same
@@ -33,6 +44,8 @@ PLACE = 8
 _NEARLY = 0.9
 LEAST_SHARE = 0.15  # of the time of the workers, with what the function calls
 HOW = "Make it once for each sample before the loader is made: in a list, which forked workers share, or in files."
+HOW_LARGER = "Its lru_cache holds {}: give it maxsize=None, or as many as a worker asks for."
+AND_PERSISTENT = "Write persistent_workers=True, too: a worker that ends with its pass loses what it holds."
 _FOLDERS = ("ImageFolder", "DatasetFolder")
 _OF_FOLDERS = ("loader", "default_loader", "pil_loader")  # the rows of what torchvision's folders read an image with
 ONCE = "Make it once, before the loader is made: it gives all samples the same."
@@ -45,6 +58,7 @@ HOW_OF_FOLDERS = (
 _FIRST = 8  # calls of each worker that are made twice, and whose results are served in turn
 _LEAST, _MOST_BYTES = 2, 64_000_000  # fewer of them, if their results are larger
 _APART = 4  # of the dataset: samples that are so far apart, or more, tell of all samples
+_OF_A_CACHE = ("cache_info", "cache_clear", "cache_parameters")
 _SETTERS = ("STORE_ATTR", "STORE_GLOBAL", "DELETE_ATTR", "DELETE_GLOBAL")
 # Of a dataset: what runs before its samples are made, or after all of them.
 _BESIDE = (
@@ -58,7 +72,8 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         return None
     rows = [one for one in functions(seen) if whole_share(one) >= LEAST_SHARE]
     known = {one.change.edits["cache"]["name"]: one.gain for one in tried}
-    served = [one for one in rows if known.get(one.name) is not None]
+    served = [one for one in rows if known.get(one.name) is not None or one.holds == "all"]
+    known.update((one.name, None) for one in served)
     left = [one for one in rows if one.name not in known and not any(_may_hold(outer, one) for outer in served)]
     most = max(left, key=lambda one: (whole_share(one), one.name), default=None)
     if most is None:
@@ -66,11 +81,25 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     # Without workers, the loop waits while a sample is made.
     share = whole_share(most) * (1.0 if seen.workers else seen.wait_share)
     of_folder = seen.loader.dataset in _FOLDERS and most.name in _OF_FOLDERS
-    return Change(
+    change = Change(
         "cache", {}, "memory or disk", predicted=were_free(share), title=f"a cache of {most.name}",
         edits={"cache": {"name": most.name}}, how=HOW_OF_FOLDERS if of_folder else (HOW,),
         at=call_of(seen, most.name.split(".")[-1]), discards=True, if_once=(f"{most.name} made once", ONCE),
         if_changed=(COPIES,),
+    )  # fmt: skip
+    found = decorated(seen, most.name)
+    holds = most.holds if isinstance(most.holds, int) else found.holds if found is not None else None
+    return change if holds is None else _larger(seen, change, most.name, holds, found)
+
+
+def _larger(seen: Seen, change: Change, name: str, holds: int, found: Decorated | None) -> Change:
+    """The change of a function whose own cache holds too few results."""
+    ends = seen.workers > 0 and not seen.settings.get("persistent_workers")
+    return replace(
+        change, cost="memory in each worker" if seen.workers else "memory", title=f"a larger lru_cache of {name}",
+        how=(HOW_LARGER.format(counted(holds, "result")), *([AND_PERSISTENT] if ends else [])),
+        at=found.place if found is not None else change.at, rewrites=found.without_bound() if found is not None else (),
+        partly=ends,
     )  # fmt: skip
 
 
@@ -87,7 +116,8 @@ class _State:
     was: an image and its mask may be read by one function. `placeless`: samples make different numbers of calls.
     `calls` are those of this batch. `asked` are the arguments of the latest calls; `by_index`: they are indices of the
     dataset. `once`: one result serves all samples. It is `active` while a batch of the changed loader is made: without
-    workers, the others are made here, too.
+    workers, the others are made here, too. `holds` is what the script's own cache of the function does. `seconds` are
+    those of the first calls, and `known` has all arguments.
     """
 
     kept: dict[Any, list[tuple[Any, Kept]]] = field(default_factory=dict)
@@ -101,6 +131,9 @@ class _State:
     by_index: bool = False
     placeless: bool = False
     active: bool = False
+    holds: Holds = None
+    seconds: list[float] = field(default_factory=list)
+    known: Asked = field(default_factory=Asked)
 
     @property
     def full(self) -> bool:
@@ -108,8 +141,7 @@ class _State:
         return len(self.sizes) >= _FIRST * (self.per_sample or 1) or large
 
     def serve(self, plain: Callable[..., Any], arguments: tuple[Any, ...], args: Any, kwargs: Any) -> Any:
-        if not self.active:
-            return plain(*args, **kwargs)
+        self.known.call(arguments)
         place = self.calls % self.per_sample if self.per_sample is not None else self.calls
         kinds = place, *map(type, arguments)
         self.calls += 1
@@ -120,7 +152,9 @@ class _State:
             found.append(found.pop(0))
             return found[-1][1].serve()
         before = random_state()
+        began = time.perf_counter()
         result = plain(*args, **kwargs)
+        self.seconds.append(time.perf_counter() - began)
         if not all(map(is_key, arguments)):
             self.problem = self.problem or "no-keys"
         elif not same(before, random_state()):
@@ -138,6 +172,24 @@ class _State:
         earlier = [one.first for asked, one in self.kept.get(kinds, ()) if same(asked, arguments)]
         return all(same(result, one) for one in (again(), *earlier))
 
+    def notes(self, length: int) -> list[Repeats]:
+        """What is to be told of a dataset of this length: first what a result takes, later how many there are."""
+        settled = self.known.settled()
+        if settled and isinstance(self.holds, int) and len(self.known.keys) <= self.holds:
+            raise Refused("holds-all")
+        if not self.sizes or (self.told and not settled):
+            return []
+        self.told = True
+        self.asked.clear()
+        calls = 1 if self.by_index else self.per_sample or 1
+        changed = any(one.changed for each in self.kept.values() for _, one in each)
+        workers = _workers()
+        found = Repeats(True, calls * fmean(self.sizes), self.once, changed, length)
+        if settled:  # each worker may ask for others, and then each has as many
+            enough = workers * (math.ceil(len(self.known.keys) / calls) + self.known.unseen(length))
+            found = replace(found, enough=enough, sample_s=calls * fmean(self.seconds))
+        return [found if self.holds is None else replace(found, copies=workers)]
+
     def ended(self) -> None:
         """Called after a batch. If its samples made different numbers of calls, no call has a place of its own."""
         if self.calls % (self.per_sample or 1):
@@ -147,6 +199,7 @@ class _State:
         self.placeless, self.per_sample = True, 1
         self.kept.clear()
         self.sizes.clear()
+        self.seconds.clear()
 
     def ask_again(self, dataset: Any, indices: Any) -> None:
         """Makes some samples twice: a cache needs the same arguments each time, or indices of the dataset."""
@@ -215,6 +268,8 @@ class _Cache(Edit):
             raise Refused("no-such-stage")
         if any(_read_later(one, fetcher) for one in plain_ones):
             raise Refused("sets-state")
+        if state.holds == "all":
+            raise Refused("holds-all")
 
         def fetch(index: Any) -> Any:
             fetcher, plain = held()
@@ -225,17 +280,14 @@ class _Cache(Edit):
                 state.calls = 0
                 batch = plain(index)
                 state.ended()
+                length = length_of(fetcher.dataset)
+                state.known.batch(indices_of(fetcher, index), length)
             finally:
                 state.active = False
             if state.problem:
                 raise Refused(state.problem)
-            if state.told or not state.sizes:
-                return batch
-            state.told = True
-            state.asked.clear()
-            changed = any(one.changed for each in state.kept.values() for _, one in each)
-            size = sum(state.sizes) / len(state.sizes) * (1 if state.by_index else state.per_sample or 1)
-            return Sent(batch, [Repeats(True, size, state.once, changed, length_of(fetcher.dataset))])
+            notes = state.notes(length)
+            return Sent(batch, [*notes]) if notes else batch
 
         fetcher.fetch = fetch
 
@@ -249,14 +301,27 @@ def _served(
     own = _unwrapped(plain)
     if own is not None:
         plain_ones.append(own)
+    state.holds = called.held_by(plain)
+    uncached = called.uncached(plain)
 
     @unseen
     @functools.wraps(plain)
     def served(*args: Any, **kwargs: Any) -> Any:
+        if not state.active:
+            return plain(*args, **kwargs)
         arguments = (*args[of_object:], *kwargs.values())
-        return state.serve(plain, arguments, args, kwargs)
+        return state.serve(uncached, arguments, args, kwargs)
 
+    for name in _OF_A_CACHE:
+        if hasattr(plain, name):
+            setattr(served, name, getattr(plain, name))
     return served
+
+
+def _workers() -> int:
+    """How many workers the loader has whose worker this is; 1 outside of one."""
+    found = sys.modules["torch"].utils.data.get_worker_info()
+    return found.num_workers if found is not None else 1
 
 
 def _read_later(function: types.FunctionType, fetcher: Any) -> set[str]:

@@ -58,10 +58,14 @@ def _how(name: str) -> tuple[str, ...]:
 
 
 def _lines(seen: Seen) -> Iterator[tuple[float, str, DrilledLine]]:
-    """The lines that call such a class or function, each with its share of the workers' time."""
+    """The lines that call such a class or function, each with its share of the workers' time.
+
+    What a function opens or builds behind an `lru_cache` is left to a larger one.
+    """
+    cached = [one.name.split(".")[-1] for one in seen.stages if one.holds is not None]
     for _, share, line in seen.lines():
         called = _called(line.text)
-        if share >= LEAST_SHARE and called:
+        if share >= LEAST_SHARE and called and line.function.split(".")[-1] not in cached:
             yield share, called, line
 
 

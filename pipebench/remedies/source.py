@@ -238,10 +238,10 @@ def _first_line(node: ast.stmt) -> int:
     return int(min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))]))
 
 
-def sources(seen: Seen) -> Iterator[Source]:
-    """The user's own files where the loader is made, and where its collate function is."""
+def sources(seen: Seen, more: Sequence[str] = ()) -> Iterator[Source]:
+    """The user's own files where the loader is made, and where its collate function is, and `more` of them."""
     collate = seen.made.collate if seen.made else None
-    files = [seen.place_of(seen.made)[0], collate.file if collate and not owner(collate.file) else ""]
+    files = [seen.place_of(seen.made)[0], collate.file if collate and not owner(collate.file) else "", *more]
     for file in filter(None, dict.fromkeys(files)):
         with contextlib.suppress(OSError, SyntaxError, ValueError):
             yield Source(file)

@@ -66,6 +66,7 @@ _NOT_TRIED = {
     "not-smaller": "its JPEGs are less than twice as large as the Resize makes them",
     "not-bytes": "its images are no bytes",
     "own-collate": "its collate function is not torch's",
+    "holds-all": "its lru_cache holds all its results already",
     "not-anew": "its arguments differ from sample to sample",
     "no-jpegs": "no JPEG comes to the crop as Pillow has opened it",
     "not-repeatable": "its samples cannot be compared, or differ though their random numbers are the same",

@@ -24,7 +24,9 @@ class StageResult:
     `exclusive_s_per_sample` is the wall time of this stage without the stages inside it. It is divided by `samples`,
     all samples of the loader, so that the rows of a loader add up. `worker_share` is the stage's share of the time in
     which workers were busy. `whole_share` is that share with the stages inside it (None: this is no function that the
-    dataset calls). `includes_read` says that reading the file and decoding it could not be separated.
+    dataset calls). `holds` is how many results the `functools.lru_cache` around a function keeps in each process: the
+    time is that of its misses (None: it has none). `includes_read` says that reading the file and decoding it could not
+    be separated.
     `least_s_per_sample` and `most_s_per_sample` are the times in the workers with the least and the most. `by_worker_s`
     has the time in each worker, per sample of that worker, in the order of their numbers (empty: unknown, or over 64).
 
@@ -43,6 +45,7 @@ class StageResult:
     most_s_per_sample: float | None = None
     by_worker_s: tuple[float, ...] = ()
     whole_share: float | None = None
+    holds: int | Literal["all"] | None = None
 
 
 @dataclass(frozen=True)

@@ -355,7 +355,10 @@ def _stages(run: Run, loader: int) -> list[StageResult]:
     whole = _whole_shares(sums, busy)
     rows = [
         dataclasses.replace(
-            _stage(key, loader, samples, row, busy, per_process), by_worker_s=each(row), whole_share=whole.get(key)
+            _stage(key, loader, samples, row, busy, per_process),
+            by_worker_s=each(row),
+            whole_share=whole.get(key),
+            holds=key.holds,
         )
         for key, row in wall.items()
     ]
@@ -371,12 +374,7 @@ def _whole_shares(sums: list[tuple[Process, FetchSums]], busy: float) -> dict[St
 
 
 def _stage(
-    key: StageName,
-    loader: int,
-    samples: int,
-    row: dict[int, float],
-    busy: float,
-    per_process: dict[int, int],
+    key: StageName, loader: int, samples: int, row: dict[int, float], busy: float, per_process: dict[int, int]
 ) -> StageResult:
     total = sum(row.values())
     spread = [spent / per_process[pid] for pid, spent in row.items() if per_process.get(pid)]

@@ -13,7 +13,7 @@ from typing import Any
 
 from pipebench.watch.record.lines import NewStage, StageName
 from pipebench.watch.record.patches import unseen
-from pipebench.watch.record.worker_lines import Hidden
+from pipebench.watch.record.worker_lines import Hidden, Holds
 
 STAGES = 256
 REST = 0
@@ -111,8 +111,8 @@ class Stages:
         self._of: dict[Any, int] = {}
         self._apart: dict[int, tuple[weakref.ref[Any], int]] = {}
 
-    def number(self, kind: str, name: str, includes_read: bool = False) -> int:
-        key = StageName(kind, name, includes_read)
+    def number(self, kind: str, name: str, includes_read: bool = False, holds: Holds = None) -> int:
+        key = StageName(kind, name, includes_read, holds)
         found = self.known.get(key)
         if found is None:
             if len(self.known) >= STAGES - 1 and name != "further stages":

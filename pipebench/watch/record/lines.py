@@ -17,7 +17,7 @@ from pipebench.watch.record.line import line
 from pipebench.watch.record.program_lines import CoresAllowed, OwnSteps, ProgramFailed, ProgramStarted, RankFound
 from pipebench.watch.record.spent import TimeSpent
 from pipebench.watch.record.trial_lines import LoaderMade, LoopLooks, TrialLine
-from pipebench.watch.record.worker_lines import Hidden, OneBatch, WorkerGone
+from pipebench.watch.record.worker_lines import Hidden, Holds, LongSample, OneBatch, WorkerGone
 
 Buckets: TypeAlias = dict[int, int]
 """The number of durations in each logarithmic bucket: see `record_file.bucket`."""
@@ -29,6 +29,7 @@ class StageName(NamedTuple):
     kind: str
     name: str
     includes_read: bool = False
+    holds: Holds = None
 
 
 class CodePlace(NamedTuple):
@@ -36,13 +37,6 @@ class CodePlace(NamedTuple):
 
     file: str
     line: int
-
-
-class LongSample(NamedTuple):
-    """One of the slowest samples so far. `name` is its file, or its index or key."""
-
-    spent_ns: int
-    name: str
 
 
 class Collected(NamedTuple):

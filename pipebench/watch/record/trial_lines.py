@@ -105,6 +105,9 @@ class TrialRepeats:
     once: bool = False
     changed: bool = False
     samples: int = 0
+    enough: int = 0
+    sample_s: float = 0.0
+    copies: int = 1
 
 
 @line

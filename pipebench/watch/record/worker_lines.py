@@ -1,10 +1,13 @@
-"""How a worker ended too early, which the script's process writes, what its pipeline hid, and what one batch cost."""
+"""How a worker ended too early, which the script's process writes, and what one batch, sample or function of it is."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from pipebench.watch.record.line import line
+
+Holds: TypeAlias = int | Literal["all"] | None
+"""How many results the `functools.lru_cache` around a function holds (None: it has none)."""
 
 
 @line
@@ -28,6 +31,13 @@ class OneBatch(NamedTuple):
     busy: int
     cpu: int
     core_wait: int
+
+
+class LongSample(NamedTuple):
+    """One of the slowest samples so far. `name` is its file, or its index or key."""
+
+    spent_ns: int
+    name: str
 
 
 class Hidden(NamedTuple):

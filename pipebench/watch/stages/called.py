@@ -2,7 +2,8 @@
 
 Their names are read from the code of `__getitem__` (or what stands for it), and from the code of what that calls. A
 method is one of its class, also of an object that the dataset holds, such as a reader. What is not the dataset's own is
-touched only in a worker's own process.
+touched only in a worker's own process. Of a function behind `functools.lru_cache`, the misses are timed: its own code
+is another one while the cache around it stays as it is.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 
 from pipebench.watch.record.exclusive_time import StageTimer, stages
 from pipebench.watch.record.patches import Patches, is_ours
+from pipebench.watch.record.worker_lines import Holds
 from pipebench.watch.stages import in_place
 
 GETTERS = ("__getitem__", "__getitems__", "__iter__", "__next__")
@@ -24,6 +26,7 @@ _MOST = 60
 _WITHOUT_READERS = ("torch", "numpy", "builtins")  # arrays and modules; `finding_transforms` sees to the latter
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = ("site-packages", "dist-packages")
+_FUNCTIONS = (types.FunctionType, functools._lru_cache_wrapper)
 # A function that was called so often, and was shorter than this on average, is no longer timed: to time it costs half
 # a microsecond.
 _TRIED, _SHORT_NS = 2_000, 20_000
@@ -43,24 +46,28 @@ class _Called(NamedTuple):
     dictionary: bool = False
 
 
-def functions_called(datasets: Iterable[Any], may_change: bool) -> list[tuple[types.FunctionType, str]]:
-    """The functions that these datasets call, with the names of their rows. `may_change` is true in a worker only."""
-    found = [(plain_function(one.function), one.row) for one in _all(datasets, may_change)]
-    return [(function, row) for function, row in found if function is not None]
+def functions_called(datasets: Iterable[Any], may_change: bool) -> list[tuple[types.FunctionType, str, Holds]]:
+    """The functions that these datasets call, the names of their rows, and what their caches hold.
+
+    `may_change` is true in a worker only.
+    """
+    found = [(plain_function(one.function), one.row, held_by(one.function)) for one in _all(datasets, may_change)]
+    return [(function, row, holds) for function, row, holds in found if function is not None]
 
 
-def watch_called(functions: Iterable[tuple[types.FunctionType, str]], patches: Patches) -> None:
+def watch_called(functions: Iterable[tuple[types.FunctionType, str, Holds]], patches: Patches) -> None:
     """Times these functions, but those that are timed already."""
-    for function, row in functions:
+    for function, row, holds in functions:
         if in_place.can_be_timed(function):
-            stage = stages.number("function", row)
+            stage = stages.number("function", row, holds=holds)
             in_place.watch(function, stage, patches, _added_up(stage))
 
 
 def replace_called(datasets: Iterable[Any], patches: Patches, row: str, wrap: Callable[..., Any]) -> int:
     """Replaces the functions whose row is called `row`, in a worker's own copy of these datasets. Returns how many.
 
-    `wrap` gets a function, and as `of_object` whether its first argument is the object that it is a method of.
+    `wrap` gets a function, or the cache around it, and as `of_object` whether its first argument is the object that it
+    is a method of.
     """
     found = [one for one in _all(datasets, may_change=True) if one.row == row]
     for one in found:
@@ -144,7 +151,7 @@ def _of_held(one: Any, names: list[str]) -> Iterator[_Called]:
         return
     for name in ("__getitem__", *(name for name in names if not name.startswith("__"))):
         owner, found = _in_class(kind, name)
-        if isinstance(found, types.FunctionType):
+        if isinstance(found, _FUNCTIONS):
             yield _Called(owner, name, found, f"{kind.__name__}.{name}", one)
 
 
@@ -153,7 +160,7 @@ def _in_module(module: types.ModuleType, names: list[str]) -> Iterator[_Called]:
     file = getattr(module, "__file__", None) or ""
     if any(place in file for place in _INSTALLED) or (file and not file.startswith(_STANDARD)):
         for name in names:
-            if isinstance(vars(module).get(name), types.FunctionType):
+            if isinstance(vars(module).get(name), _FUNCTIONS):
                 yield _Called(module, name, vars(module)[name], f"{module.__name__.split('.')[0]}.{name}", None)
 
 
@@ -173,11 +180,29 @@ def with_inner(code: types.CodeType) -> Iterator[types.CodeType]:
 
 def plain_function(found: Any) -> types.FunctionType | None:
     """The function that is to be timed; None if a call of it tells nothing, or if it is not a function."""
-    inner = found.__func__ if isinstance(found, staticmethod) else found
+    inner = uncached(_without_static(found))
     if not in_place.can_be_timed(inner):
         return None
     file = inner.__code__.co_filename
     return None if is_ours(file) or _is_standard(file) else inner
+
+
+def uncached(found: Any) -> Any:
+    """The function that an `lru_cache` calls when it misses; anything else is what it is."""
+    return getattr(found, "__wrapped__", found) if isinstance(found, functools._lru_cache_wrapper) else found
+
+
+def held_by(found: Any) -> Holds:
+    """How many results an `lru_cache` holds; None of what is none."""
+    inner = _without_static(found)
+    if not isinstance(inner, functools._lru_cache_wrapper) or not hasattr(inner, "cache_parameters"):
+        return None
+    most = inner.cache_parameters()["maxsize"]
+    return "all" if most is None else most
+
+
+def _without_static(found: Any) -> Any:
+    return found.__func__ if isinstance(found, staticmethod) else found
 
 
 def _is_standard(file: str) -> bool:
@@ -194,9 +219,8 @@ def is_own(function: types.FunctionType) -> bool:
     return not (_is_standard(file) or any(place in file for place in _INSTALLED))
 
 
-def _replace(found: _Called, patches: Patches, wrap: Callable[[types.FunctionType], Any]) -> None:
-    plain = plain_function(found.function)
-    assert plain is not None
+def _replace(found: _Called, patches: Patches, wrap: Callable[[Any], Any]) -> None:
+    plain = _without_static(found.function)
     wrapped = wrap(plain)
     if not found.dictionary:
         patches.replace(found.holder, found.name, staticmethod(wrapped) if plain is not found.function else wrapped)

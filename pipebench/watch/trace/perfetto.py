@@ -108,8 +108,8 @@ def _batch(process: Process, batch: BatchInFull) -> Group:
     inner = []
     for begin, stage, end in zip(log[::2], log[1::2], [*log[2::2], batch.end], strict=True):
         if stage:
-            kind, name, _ = process.stage(stage)
-            inner.append(Slice(printable(name), begin, end, {"kind": kind}))
+            name = process.stage(stage)
+            inner.append(Slice(printable(name.name), begin, end, {"kind": name.kind}))
     return group(process.pid, process.pid, Slice("batch", batch.begin, batch.end, about), inner)
 
 

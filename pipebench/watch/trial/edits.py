@@ -41,6 +41,9 @@ class Repeats:
     `samples` is how many the dataset has (0: not known): a sampler may draw them more than once in a pass.
     `once`: samples that are far apart have it in common, so it is made once for all of them.
     `changed`: somebody changes in place what was made, so what is kept must be copied for each sample.
+    `enough`: so many samples have as much in all workers together as there is (0: each has something of its own).
+    `sample_s` is how long a worker took to make it for one sample (0.0: not known). `copies` is the number of workers
+    that keep it, each for itself (1: nobody does, or one for all).
     """
 
     same: bool
@@ -48,6 +51,9 @@ class Repeats:
     once: bool = False
     changed: bool = False
     samples: int = 0
+    enough: int = 0
+    sample_s: float = 0.0
+    copies: int = 1
 
 
 @dataclass(frozen=True)

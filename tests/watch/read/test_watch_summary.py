@@ -26,7 +26,6 @@ from pipebench.watch.record.lines import (
     Line,
     LoaderFound,
     LoadersTogether,
-    LongSample,
     LoopSums,
     Moment,
     NewStage,
@@ -38,6 +37,7 @@ from pipebench.watch.record.lines import (
 from pipebench.watch.record.options import WatchOptions
 from pipebench.watch.record.record_file import WAIT_PARTS, encoded
 from pipebench.watch.record.spent import ROWS, SpentInPass, TimeSpent
+from pipebench.watch.record.worker_lines import LongSample
 
 MS = 1_000_000
 

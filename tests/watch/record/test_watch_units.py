@@ -84,7 +84,7 @@ def test_stages_have_a_bound() -> None:
     known = Stages()
     numbers = [known.number("transform", f"t{number}") for number in range(1000)]
     assert max(numbers) < STAGES and len(known.known) == STAGES
-    assert ("getitem", "further stages", False) in known.known
+    assert StageName("getitem", "further stages") in known.known
 
 
 def test_transforms_are_named_by_class_or_function() -> None:
