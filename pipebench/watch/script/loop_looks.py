@@ -2,12 +2,14 @@
 
 A thread of this process looks at random moments: now and then while `watch` watches, and often while `advise` does,
 but not while changes are tried. What waits for something lets this thread run, so such places are seen as they are.
-Python's `threading` does not know this thread, and there is none while the process forks.
+If a look comes late, the line that it finds has kept Python from other threads, as `gc.collect()` does. `threading`
+does not know this thread, and there is none while the process forks.
 """
 
 from __future__ import annotations
 
 import _thread
+import contextlib
 import functools
 import os
 import random
@@ -31,6 +33,7 @@ OFTEN_S = 0.01  # between two looks, on average
 RARELY_S = 0.15  # a look takes 20 to 60 µs of the loop's time, and there are two at a time: below 0.1 %
 _FIRST, _FIRST_S = 50, 0.03  # a short run needs some, too: what these take is 4 ms in all
 _AGAIN_S = 0.005  # after a rare look, a second one tells whether the thread used a core in between
+_LATE_NS = 20_000_000  # four times the interval after which Python lets another thread run
 _WRITTEN_EACH_S = 1.0
 _OF_THE_RUN = 20  # what is written later is not more often than each 20th part of the time so far
 _DEEPEST = 60
@@ -84,6 +87,7 @@ class LoopLooker:
         self._on = self._runs = False
         self._of: dict[int, _OfLoader] = {}
         self._before: tuple[Key, int, int, int] | None = None
+        self._due = self._used = 0  # of the next look: its moment, and what the loop's thread needs until then at most
         self._began = time.monotonic()
         self._written = self._began + _WRITTEN_EACH_S
         recording.before_stop.append(self.write)
@@ -178,18 +182,26 @@ class LoopLooker:
             chance, looks = random.Random(), 0
             while self.recording.on:
                 each_s = min(self.each_s, _FIRST_S) if looks < _FIRST else self.each_s
-                if stop.acquire(timeout=each_s * (0.5 + chance.random())):
+                if self._waits(stop, each_s * (0.5 + chance.random())):
                     return
                 self._look()
                 looks += 1
                 if self.each_s > OFTEN_S:
-                    if stop.acquire(timeout=_AGAIN_S):
+                    if self._waits(stop, _AGAIN_S):
                         return
                     self._look(again=True)
         except Exception as error:
             self._fault(error)
         finally:
             gone.release()
+
+    def _waits(self, stop: Any, seconds: float) -> bool:
+        """Waits for the next look. True: there is none, because looks are to end."""
+        self._due = self._used = 0
+        with contextlib.suppress(OSError):  # the thread has ended
+            self._used = self._needed_ns() + int(seconds * 1e9)
+            self._due = time.perf_counter_ns() + int(seconds * 1e9)
+        return bool(stop.acquire(timeout=seconds))
 
     def _fault(self, error: Exception) -> None:
         self._on = False
@@ -219,7 +231,12 @@ class LoopLooker:
             one.looks += 1
             one.turns += one.last != loop.turn
             one.last = loop.turn
-        if before is not None and same and self._clock is not None:
+        if self._clock is None:
+            return
+        if self._due and (late := now - self._due) > _LATE_NS:
+            one.ns += late
+            one.cpu_ns += max(0, cpu - self._used)  # if it needed a core all the time before, too
+        elif before is not None and same:
             one.ns += now - before[2]
             one.cpu_ns += cpu - before[3]
 

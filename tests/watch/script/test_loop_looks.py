@@ -64,6 +64,38 @@ def test_a_place_has_the_functions_that_the_loop_calls(looker):
     assert "Client.report" in place.functions and (place.looks, place.turns) == (3, 3)
 
 
+@pytest.mark.parametrize(
+    ("took_ms", "needed_ms", "found_ms"),
+    [
+        (300, 300, (200, 200)),  # as `gc.collect()`, which keeps Python to itself
+        (300, 0, (200, 0)),  # it waits, and keeps Python to itself
+        (300, 100, (200, 0)),  # what needed a core may have come before
+        (110, 110, (0, 0)),  # Python changes threads after 5 ms
+    ],
+)
+def test_a_look_that_comes_late_is_of_the_line_that_it_finds(looker, took_ms, needed_ms, found_ms, monkeypatch):
+    now = SimpleNamespace(ns=0, needed=0)
+    monkeypatch.setattr(loop_looks.time, "perf_counter_ns", lambda: now.ns)
+    monkeypatch.setattr(looker.of, "_needed_ns", lambda: now.needed)
+
+    def acquire(timeout):
+        now.ns, now.needed = now.ns + took_ms * 1_000_000, now.needed + needed_ms * 1_000_000
+        return False
+
+    def look():
+        assert not looker.of._waits(SimpleNamespace(acquire=acquire), 0.1)
+        looker.of._look()
+
+    def collect():
+        other = threading.Thread(target=look)
+        other.start()
+        other.join()
+
+    _train(looker.of, 1, collect)
+    (place,) = looker.written[0].places
+    assert (place.looks, place.ns, place.cpu_ns) == (1, *(one * 1_000_000 for one in found_ms))
+
+
 def test_what_a_model_does_is_training(looker):
     at_work = _seen_from_outside(looker.of)
     model = Model()
