@@ -44,8 +44,10 @@ def parts(result: WatchResult, *, full: bool = False, of_command: bool = False) 
 def sections(result: WatchResult, *, full: bool = False, of_command: bool = False) -> list[Section]:
     """The same parts by what they are about, in the order of the report. Several sections can have one name."""
     run = watch_account.causes(result)
+    anew = result.account is not None and any(one.code == "new-iterators" for one in result.account.causes)
+    said = [] if anew and result.verdict.single == "left" else [verdict(result.verdict)]  # the cause has said it
     return [
-        ("verdict", [*run, Line(verdict(result.verdict), "" if run else "bold")]),
+        ("verdict", [*run, *(Line(one, "" if run else "bold") for one in said)]),
         ("run", [Spare(tuple(watch_account.table(result.account, full=full)), _AFTER_NOTES)]),
         ("throughput", [*(bound_parts(result.bound, full=full) if result.bound is not None else [])]),
         ("workers", [*_all_stages(result, full), Spare(tuple(_contents(result)), 20)]),

@@ -26,9 +26,9 @@ class AccountRow:
     trains is a part of training. "outside-loops" is between loops: checkpoints, work without a loader.
 
     `recoverable_s` is about what a change could save of `s`, and `reason` is the code of the change:
-    "persistent-workers", "faster-loading", "more-overlap", "sampler-ahead", "smaller-hand-off", "pinning",
-    "overlap-copies", "off-the-path". None: nothing is known to save. Every such figure is a prediction that nobody has
-    tried. `on_device` says that the row rests on CUDA figures.
+    "persistent-workers", "one-iterator", "faster-loading", "more-overlap", "sampler-ahead", "smaller-hand-off",
+    "pinning", "overlap-copies", "off-the-path". None: nothing is known to save. Every such figure is a prediction that
+    nobody has tried. `on_device` says that the row rests on CUDA figures.
     """
 
     code: str

@@ -23,6 +23,7 @@ _MOST = 14  # rows
 _KEY = "Filled: tried on this run, with its interval. Hollow: predicted."
 _SAVES = {
     "persistent-workers": "workers that stay",
+    "one-iterator": "one iterator",
     "faster-loading": "faster loading",
     "more-overlap": "loading beside training",
     "sampler-ahead": "indices made ahead",

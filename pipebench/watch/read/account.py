@@ -31,6 +31,7 @@ REASONS = {
     "after-loader": "more-overlap", "host-to-device": "overlap-copies", "other": "off-the-path",
 }  # fmt: skip
 _WAITS = ("wait-for-worker", "receive", "unpickle", "pin", "make-batch", "after-loader", "send-indices", "sampler")
+_ENDING, _ANEW = STARTS = "persistent-workers", "one-iterator"  # reasons: what workers, or iterators, start anew for
 _ON_DEVICE = (*_WAITS, "host-to-device", "forward", "backward", "optimiser")  # where CUDA runs beside the host
 
 
@@ -106,6 +107,8 @@ def account(
         apart = told_apart(run, loader)
         not_own = max(apart.device if apart is not None else 0.0, _together_share(run, total) if trains else 0.0)
         parts = _rows_of(loader, total, _share(saving.get(loader, {}), passes), _idle_share(run, loader), not_own)
+        if loader in described and throws_away(run, described[loader]):
+            parts = [replace(one, reason=_ANEW) if one.reason == _ENDING else one for one in parts]
         most_s = sum(total) * _NS * (1.0 - busy.get(loader, 0.0))
         found = tuple(_at_most(one, most_s) if one.code == "other" else one for one in parts)
         blocked = 1.0 - (alone or {}).get(loader, 0.0)
@@ -165,7 +168,7 @@ def _rows_of(
         if idle_share is not None and name in _ON_DEVICE:
             row = replace(row, on_device=True)
         if name in saving_ns:
-            yield replace(row, recoverable_s=min(ns, saving_ns[name]) * _NS, reason="persistent-workers")
+            yield replace(row, recoverable_s=min(ns, saving_ns[name]) * _NS, reason=_ENDING)
         elif name in REASONS and (part := _part(name, idle_share, not_own)) is not None:
             yield replace(row, recoverable_s=ns * part * _NS, reason=REASONS[name])
         else:

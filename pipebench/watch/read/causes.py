@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
-from pipebench.watch.read.account import throws_away
+from pipebench.watch.read.account import STARTS, throws_away
 from pipebench.watch.read.collectives import other_alone_s
 from pipebench.watch.read.gather import Run, loaders_found
 from pipebench.watch.read.in_loop import Apart
@@ -71,7 +71,7 @@ def _with_inside(rows: Iterable[AccountRow]) -> Iterable[AccountRow]:
 def validation(seen: Seen) -> Iterable[Cause]:
     for row in seen.rows("validation"):
         one = next((one for one in seen.result.loaders if one.loader == row.loader), None)
-        waits = sum(inside.recoverable_s or 0.0 for inside in row.inside if inside.reason != "persistent-workers")
+        waits = sum(inside.recoverable_s or 0.0 for inside in row.inside if inside.reason not in STARTS)
         counts = {"passes": row.passes or 0, **({"workers": one.workers} if one else {})}
         if row.s < _LARGE_VALIDATION * seen.loops_s and waits < _MATTERS * seen.loops_s:
             continue

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from planted_runs import MS, Planted, said
 
+from pipebench.render import layout
+from pipebench.render.watch import parts
 from pipebench.render.watch_verdict import verdict
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.read.gather import Process
@@ -54,7 +56,8 @@ def test_it_is_a_cause_with_what_one_iterator_would_save() -> None:
         "next(iter(loader)) does, and threw away what the workers had made ahead (40 batches were made for these 10). "
         "One iterator for all steps could save about 630 ms (predicted, not tried)."
     )
-    assert sum(row.recoverable_s or 0.0 for row in account.rows if row.code == "start-up") == cause.recoverable_s
+    (row,) = [one for one in account.rows if one.code == "start-up"]
+    assert (row.recoverable_s, row.reason) == (cause.recoverable_s, "one-iterator")
 
 
 @pytest.mark.parametrize(
@@ -80,4 +83,6 @@ def test_the_loop_around_it_is_not_judged_and_the_next_move_is_one_iterator() ->
     result = _result(run)
     assert (result.verdict.limit, result.verdict.single, result.verdict.loader) == ("no-iteration", "left", 2)
     assert "keep one iterator for all steps" in verdict(result.verdict)
+    text = layout.text(parts(result), width=80)
+    assert "New iterators over loader 2" in text and "nothing to judge" not in text
     assert result.next_move is not None and (result.next_move.action, result.next_move.loader) == ("keep-iterator", 2)
