@@ -11,6 +11,7 @@ import types
 
 import psutil
 import pytest
+from soon import within
 from torch.utils.data import DataLoader
 
 from pipebench.compare import as_made, proof, round_process, rounds
@@ -258,7 +259,11 @@ def test_a_side_asks_for_huge_pages_unless_its_user_says_otherwise(
         monkeypatch.setenv(HUGE_PAGES[0], of_the_user)
     made = Server(Side("one", tmp_path, environment=of_the_side), None)
     try:
-        assert psutil.Process(made._process.pid).environ()[HUGE_PAGES[0]] == given
+        process = psutil.Process(made._process.pid)
+        with within(60):
+            while not process.environ():  # for a moment after its start, a program has none
+                time.sleep(0.01)
+        assert process.environ()[HUGE_PAGES[0]] == given
     finally:
         made.close()
 
