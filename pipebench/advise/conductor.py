@@ -127,8 +127,7 @@ class Conductor:
                 return
             self._read()
         self.watched = self.run.watched()
-        number = _main(self.watched)
-        made = self.made.get(number) if number is not None else None
+        made = self.made.get(_main(self.watched) or 0)  # 0: no loader has this number
         self.seen = self.run.seen(self.watched, made, self.made) if made is not None else None
         if self.seen is None or made is None:
             self.ended = "refused"
@@ -136,7 +135,8 @@ class Conductor:
         self._foretell = self.run.foretelling(self.seen)
         self.seen = replace(self.seen, foretold=self._foretell)
         self._streamed = bool(made.refusal)
-        self._refusal = streams.refused(self.seen, made.refusal)
+        anew = NEW_ITERATORS if self.seen.has_cause(NEW_ITERATORS) else ""  # then iterations say little of the loop
+        self._refusal = anew or streams.refused(self.seen, made.refusal)
         if self._refusal:
             self.ended = "refused"
             self._only_foretell(self.seen, self._refusal)

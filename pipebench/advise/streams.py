@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pipebench.remedies.one_iterator import NEW_ITERATORS
 from pipebench.remedies.seen import Seen
 from pipebench.results.advice import Change
 
@@ -20,12 +19,8 @@ _KEEPS_SAMPLES = {"as_tensors", "in_one_tensor"}  # of the edits: they need no s
 def refused(seen: Seen, refusal: str) -> str:
     """Why nothing can be tried ("": it can). `refusal` is what the script's process says of the loader.
 
-    Where a loop makes a new iterator of another loader for each batch, its settled iterations say little.
-
     What the present loader has read from storage, the changed one would find in the page cache.
     """
-    if seen.has_cause(NEW_ITERATORS):  # its iterations are not those of the training
-        return NEW_ITERATORS
     if refusal != ITERABLE or not seen.discards:
         return refusal
     if seen.ranks > 1:

@@ -6,7 +6,7 @@ import ast
 from typing import NamedTuple
 
 from pipebench.remedies.seen import Seen
-from pipebench.remedies.source import Source, called, sources
+from pipebench.remedies.source import Source, sources
 from pipebench.results.advice import Place, Rewrite
 from pipebench.watch.record.own_code import owner
 
@@ -53,8 +53,7 @@ def decorated(seen: Seen, name: str) -> Decorated | None:
 
 def _is_cache(source: Source, decorator: ast.expr) -> bool:
     function = decorator.func if isinstance(decorator, ast.Call) else decorator
-    named = called(ast.Call(function, [], [])) == _NAME
-    return named and source.is_of(function, "functools")
+    return ast.unparse(function).split(".")[-1] == _NAME and source.is_of(function, "functools")
 
 
 def _holds(decorator: ast.expr) -> int | None:

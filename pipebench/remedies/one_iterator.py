@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipebench.remedies.seen import WORTH, Seen, without
-from pipebench.results.advice import Change, Finding, Place
+from pipebench.results.advice import Change, Finding
 
 PLACE = 10
 NEW_ITERATORS = "new-iterators"  # of the causes
@@ -23,9 +23,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     saved = found.recoverable_s if found is not None else None
     if found is None or not saved or (predicted := without(seen.watched, saved)) < WORTH:
         return None
-    file, line = seen.place_of(seen.all_made.get(found.loader or 0))
-    at = Place("the loader", file, line) if file else None
     return Change(
         "one_iterator", {}, f"saves about {saved:.1f} s", predicted=predicted, title="one iterator for all steps",
-        how=HOW, at=at, of_script=True,
+        how=HOW, at=seen.at(seen.all_made.get(found.loader or 0)), of_script=True,
     )  # fmt: skip

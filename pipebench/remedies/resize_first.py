@@ -47,7 +47,8 @@ _REST_OF_LINE = re.compile(rb",[ \t]*(#[^\r\n]*)?\r?\n")
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if tried or not seen.discards or not seen.workers or not share_of(seen, "transform", _RESIZE):
         return None
-    share, (_, steps) = share_before(seen), _in_source(seen)
+    known, steps = _in_source(seen)
+    share = _share(seen, known, steps)
     if share < LEAST_SHARE:
         return None
     how, at = HOW, None
@@ -62,7 +63,10 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
 
 def share_before(seen: Seen) -> float:
     """The share of the workers' time in what could come after the Resize: at most so much where no list shows it."""
-    known, steps = _in_source(seen)
+    return _share(seen, *_in_source(seen))
+
+
+def _share(seen: Seen, known: bool, steps: _Steps | None) -> float:
     names = [called(one) for one in steps.before] if steps is not None else () if known else SAME_WHEN_SMALL
     return sum(share_of(seen, "transform", one) for one in dict.fromkeys(names))
 

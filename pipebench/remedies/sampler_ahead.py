@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipebench.remedies.seen import WORTH, Seen, account_s, without
-from pipebench.results.advice import Change, Finding, Place
+from pipebench.results.advice import Change, Finding
 
 PLACE = 12
 HOW = ("Make the list of indices before the loop: batch_sampler=list(sampler), anew for each pass.",)
@@ -16,9 +16,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     predicted = without(seen.watched, spent)
     if predicted < WORTH:
         return None
-    file, line = seen.place_of(seen.made)
-    at = Place("the loader", file, line) if file else None
     return Change(
         "sampler_ahead", {}, f"saves about {spent:.1f} s", predicted=predicted, title="sampler made ahead", how=HOW,
-        at=at, of_script=True,
+        at=seen.at(seen.made), of_script=True,
     )  # fmt: skip

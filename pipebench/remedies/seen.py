@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pipebench.predict.more_workers import NEARLY
 from pipebench.results.account import AccountRow
-from pipebench.results.advice import Change, Value
+from pipebench.results.advice import Change, Place, Value
 from pipebench.results.drilled import DrilledLine
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.stats import Speedup
@@ -64,6 +64,11 @@ class Seen:
             return made.file, made.line
         found = next((one for one in self.watched.loaders if one.loader == made.loader), None)
         return (found.file, found.line) if found is not None and not owner(found.file) else ("", 0)
+
+    def at(self, made: LoaderMade | None) -> Place | None:
+        """The same as a place that an advice names."""
+        file, line = self.place_of(made)
+        return Place("the loader", file, line) if file else None
 
     def number(self, name: str) -> int:
         found = self.settings.get(name)

@@ -99,7 +99,11 @@ def account(
     groups: dict[tuple[int, bool], dict[Place, list[int]]] = {}
     for place, rows in sorted(spent.passes.items()):
         groups.setdefault((place[0], not trained or place in trained), {})[place] = rows
-    saving = {loader: start_up_saving_ns(run, one, spent) for loader, one in described.items()}
+    anew = {loader for loader, one in described.items() if throws_away(run, one)}
+    saving = {
+        loader: (_one_iterator_ns if loader in anew else start_up_saving_ns)(run, one, spent)
+        for loader, one in described.items()
+    }
     inside: list[AccountRow] = []
     taken = _taken(run)
     for (loader, trains), passes in groups.items():
@@ -107,7 +111,7 @@ def account(
         apart = told_apart(run, loader)
         not_own = max(apart.device if apart is not None else 0.0, _together_share(run, total) if trains else 0.0)
         parts = _rows_of(loader, total, _share(saving.get(loader, {}), passes), _idle_share(run, loader), not_own)
-        if loader in described and throws_away(run, described[loader]):
+        if loader in anew:
             parts = [replace(one, reason=_ANEW) if one.reason == _ENDING else one for one in parts]
         most_s = sum(total) * _NS * (1.0 - busy.get(loader, 0.0))
         found = tuple(_at_most(one, most_s) if one.code == "other" else one for one in parts)
@@ -196,16 +200,12 @@ def start_up_saving_ns(run: Run, one: LoaderFound, spent: Spent) -> dict[Place, 
 
     A later pass must still make its first batch, and that is not saved. Its making is taken from the worker's record.
     A worker that lives on makes it like its other batches: what only a new one does, as to open an archive, is saved.
-    Where each iterator is left with its first batch, it is what one iterator for all of them would save.
     """
     passes = sorted(place for place in spent.passes if place[0] == one.loader)
-    start, end = ROWS.index("start-up"), ROWS.index("end-of-pass")
-    if throws_away(run, one):
-        each = _each_ns(run, one)
-        return {place: {"start-up": max(0, spent.passes[place][start] - each)} for place in passes[1:]}
     if not one.workers or (one.persistent and not _made_again(run, one.loader)) or len(passes) < 2:
         return {}
     made = _first_made_ns(run, one.loader)
+    start, end = ROWS.index("start-up"), ROWS.index("end-of-pass")
     usual = max(made.values(), default=0)
     found: dict[Place, dict[str, int]] = {place: {} for place in passes}
     for place in passes[1:]:
@@ -223,10 +223,13 @@ def throws_away(run: Run, one: LoaderFound) -> bool:
     return bool(one.workers) and one.persistent and single(run, one.loader) == "left"
 
 
-def _each_ns(run: Run, one: LoaderFound) -> int:
-    """What one iterator would wait for each batch at most: as long as the workers need for one."""
+def _one_iterator_ns(run: Run, one: LoaderFound, spent: Spent) -> dict[Place, dict[str, int]]:
+    """What one iterator for all batches would save. It would wait for as long as the workers need for one, at most."""
     records = [record for _, record in run.sums(one.loader)]
-    return sum(record.busy_ns for record in records) // max(1, sum(record.batches for record in records)) // one.workers
+    busy, batches = sum(record.busy_ns for record in records), sum(record.batches for record in records)
+    each, start = busy // max(1, batches) // one.workers, ROWS.index("start-up")
+    passes = sorted(place for place in spent.passes if place[0] == one.loader)
+    return {place: {"start-up": max(0, spent.passes[place][start] - each)} for place in passes[1:]}
 
 
 def _made_again(run: Run, loader: int) -> bool:
