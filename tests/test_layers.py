@@ -41,24 +41,24 @@ HOUSE = {
     "finding_transforms",
     "watch.worker": "pickling stack_place contents batch_sums standins fetching",
     "watch.script": "made dividing described lost_workers wait_parts arrivals device_idle main_thread own_steps "
-    "phases ranks loop_looks loop_spans without_loader optimisers relays spawned_workers transfers iterators "
-    "webdataset_loader",
+    "phases backward ranks loop_place loop_looks loop_spans without_loader optimisers relays spawned_workers transfers "
+    "iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting leaving dealing in_step edits examining memo asked compared chains row_pieces row_code "
     "indexing pictures arms stretches open_files passes session patching",
     "watch.launch": "watched_script standstill over_time footprint exits stacks supervisor bootstrap program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
-    "watch.read": "decoding gather described like_a_device in_loop together collectives account bound bound_of_ranks "
-    "drilled hand_off script_cpu costs over_time loop_clock host_use moves verdict waiting stalls series of_causes "
-    "causes notes summary rank_pace ranks programs merged",
+    "watch.read": "decoding gather described like_a_device in_loop together all_made collectives bound bound_of_ranks "
+    "drilled hand_off script_cpu costs over_time loop_clock host_use moves prepared account verdict waiting stalls "
+    "series of_causes loop_causes causes notes summary rank_pace ranks programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",
     "watch.trace": "tracks device_timeline excerpt perfetto",
     "watch": "with_block notebook in_lightning in_transformers command",
-    "remedies": "seen source decorated opening files as_tensors bytes_across cache callbacks decoders resize_first "
-    "draft packed_crops from_bytes getitems in_one_tensor in_order kept knock_out lookup opencv_resize "
-    "persistent_workers num_workers one_iterator one_thread pin_memory prefetch_factor ring_collate sampler_ahead "
-    "spread_evenly start_method unlocked validation",
+    "remedies": "seen source decorated opening files as_tensors bytes_across cache callbacks decoders divide_first "
+    "resize_first draft packed_crops from_bytes getitems in_one_tensor in_order kept knock_out lookup opencv_resize "
+    "persistent_workers num_workers in_workers one_iterator one_thread padding pin_memory prefetch_factor "
+    "ring_collate sampler_ahead spread_evenly start_method unlocked validation",
     "advise": "judging streams whole_run sync_cause shared_resource trial conductor snippet tail live_run command",
     "before_after": "loaders estimates figures watched differing whole",
     "region": "",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from statistics import median
 
 from pipebench.remedies.seen import WORTH
-from pipebench.results.advice import ANEW, LEAST_PAIRS, Change, Finding, Outcome, Value
+from pipebench.results.advice import ANEW, LEAST_PAIRS, TOGETHER, Change, Finding, Outcome, Value
 from pipebench.stats import NORMAL, Speedup, next_run
 from pipebench.watch.record.trial_lines import TrialWindow
 
@@ -28,7 +28,6 @@ _NOT_LOST = 0.8  # the low end of an interval: below it, a prediction says nothi
 _NEARLY = 0.95  # of the best gain: then the cheaper change is better
 _TELLING = 1.1  # the least speed-up that is named though it was not shown
 _MANY_PAIRS, _OF_MANY = 5, 1.05  # and of what was faster in each of so many pairs
-TOGETHER = "together"
 
 
 def ratios(windows: Iterable[TrialWindow]) -> list[float]:

@@ -16,7 +16,7 @@ from pipebench.calibrate.planted.amounts import REFERENCE
 from pipebench.calibrate.running import plainly, watched
 from pipebench.host.machine import usable_cores
 from pipebench.results.calibration import GOAL_S, PlantedFigure, judged
-from pipebench.results.watched import WatchResult
+from pipebench.results.watched import WatchResult, as_clocked
 
 # planted stage -> the row of `watch` that should show it
 STAGES = {
@@ -92,7 +92,7 @@ def compare(plan: PlantedRun, found: dict[str, Any], carriers: Carriers, result:
     for place, phase in enumerate(PHASES):
         spent = sum(one[place][1] for one in later) / len(later) + carriers[phase][0] * wall_ns / cpu_ns
         expected = spent * 1e-9
-        seen = next(one.s_per_iteration for one in result.loop if one.phase == phase)
+        seen = next(one.s_per_iteration for one in as_clocked(result.loop) if one.phase == phase)
         rows.append(_row(plan, phase, "wall", "iteration", expected, seen, iteration))
     return rows
 

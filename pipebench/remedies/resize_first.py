@@ -1,4 +1,4 @@
-"""The Resize before flips, rotations and changes of colour, which then work on small images.
+"""The Resize before flips, rotations, changes of colour and ToTensor, which then work on small images.
 
 Resizing takes weighted means of neighbouring pixels. What moves each pixel with its neighbours, or changes its colour
 by nearly the same line as theirs, gives about the same before and after. So not what has a size in pixels, as a crop
@@ -32,7 +32,7 @@ LEAST_SHARE = 0.15  # of the time of the workers
 # Of the range of the values, on average. The photographs of `datasets/`, at 112 pixels, differ by up to 1.6 % for a
 # bilinear rotation, 2.5 % for one by nearest pixels, 3.6 % for a RandomAffine, and by up to 16 % if it distorts them.
 TOLERANCE = 0.05
-HOW = "Move the Resize of the Compose in front of its flips, rotations and changes of colour."
+HOW = "Move the Resize of the Compose in front of its flips, rotations, changes of colour and ToTensor."
 HOW_KNOWN = "Move {} in front of {}."
 _RESIZE = "Resize"
 _TURNS = ("RandomRotation", "RandomAffine")  # about the centre, and only if width and height shrink alike
@@ -67,7 +67,9 @@ def share_before(seen: Seen) -> float:
 
 
 def _share(seen: Seen, known: bool, steps: _Steps | None) -> float:
-    names = [called(one) for one in steps.before] if steps is not None else () if known else SAME_WHEN_SMALL
+    names = [called(one) for one in steps.before] if steps is not None else [] if known else [*SAME_WHEN_SMALL]
+    if set(names) & set(chains.FIRST):  # then it resizes bytes, and not floats
+        names.append(_RESIZE)
     return sum(share_of(seen, "transform", one) for one in dict.fromkeys(names))
 
 
@@ -78,7 +80,7 @@ def place_of(names: Sequence[str]) -> slice | None:
     begin = end = names.index(_RESIZE)
     while begin and names[begin - 1] in (*SAME_WHEN_SMALL, *_CONVERSIONS):
         begin -= 1
-    while begin < end and names[begin] in _CONVERSIONS:  # what resizes an image of Pillow may not resize a tensor alike
+    while begin < end and names[begin] in _CONVERSIONS and names[begin] not in chains.FIRST:
         begin += 1
     return slice(begin, end + 1) if begin < end else None
 

@@ -9,17 +9,21 @@ from pipebench.results.advice import Change, Finding, Place
 
 PLACE = 10
 HOW = ("Run this loop half as often, as in every second pass only, or on a part of its data.",)
+LARGER = "Or, first, give its loader a larger batch_size: a batch has {} here, and {} in training."
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     spent, row = max(account_s(seen, "validation"), key=lambda one: one[0], default=(0.0, None))
     predicted = without(seen.watched, spent / 2)
-    if row is None or predicted < WORTH:
+    causes = seen.watched.account.causes if seen.watched.account else ()
+    values = next((one.values for one in causes if row and (one.code, one.loader) == ("validation", row.loader)), {})
+    if row is None or predicted < WORTH or "kept" in values:  # kept: it may be no validation
         return None
+    how = (*HOW, LARGER.format(values["batch"], values["trains"])) if "batch" in values else HOW
     made = seen.all_made.get(row.loader or 0)
     file, line = seen.place_of(made)
     at = Place("the validation loop", file, line) if file else None
     return Change(
         "validation", {}, f"saves {spent / 2:.1f} of {spent:.1f} s", predicted=predicted,
-        title="validation half as often", how=HOW, at=at, of_script=True,
+        title="validation half as often", how=how, at=at, of_script=True,
     )  # fmt: skip

@@ -207,7 +207,7 @@ def _of_run(found: Finding) -> str:
 
 def _of_filling(found: Finding) -> str:
     """What it gains in a run of few and of more passes: a cache must be filled first, and workers start once."""
-    few, more = (found.after(one) if found.fills or found.from_second else None for one in (_FEW_PASSES, SOME_PASSES))
+    few, more = (found.after(one) if found.fills or found.keeps_workers else None for one in (_FEW_PASSES, SOME_PASSES))
     if few is None or more is None:
         return ""
     took = " The first pass starts its workers as before"

@@ -20,6 +20,12 @@ def callbacks(values: Any, part: str) -> str:
     return said + (_EVEN if "even" in values else "")
 
 
+def preparing(values: Any, part: str) -> str:
+    """The sentence on work on batches in the loop, before the model, which took `part`."""
+    called = f"{values['function']}, called in {_where(values)}" if "function" in values else _where(values)
+    return f"Work on batches in the loop itself, before the model, took {part}. Most of it: {called}."
+
+
 def most_of_training(values: Any) -> str:
     """The largest part of training: a phase, or lines of the loop that do what a wait for a device does."""
     device_s = values.get("device_s", 0.0)

@@ -185,8 +185,9 @@ def _contents(result: WatchResult) -> list[Part]:
     whole = sum(one.s_per_iteration for one in result.loop)
     made = []
     for one in result.loaders:
-        if one.content is not None and one.loader in result.loaders_in_loop:
-            held = ", ".join(_held(one.content, own_iteration_s(result, one) or whole))
+        if one.content is None or one.loader not in result.loaders_in_loop:
+            continue
+        if held := ", ".join(_held(one.content, own_iteration_s(result, one) or whole)):
             made.append(f"A batch of loader {one.loader} has {one.content.samples:,.1f} samples: {held}.")
     return [line.replace(".0 samples", " samples") for line in made]
 
@@ -199,6 +200,8 @@ def _held(found: BatchContent, iteration_s: float) -> Iterable[str]:
             yield f"{amount:,.0f} {what}{rate}"
     if found.padding_share is not None:
         yield f"and of its places for tokens {percent(found.padding_share)} are padding"
+    if found.unused_share:
+        yield f"and at the end of its samples {percent(found.unused_share)} of the places are the same in all"
 
 
 def _spans(result: WatchResult) -> list[Part]:

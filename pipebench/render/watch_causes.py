@@ -35,16 +35,25 @@ def _new_iterators(one: Cause, values: Any, part: str) -> str:
     used = values["passes"]
     return (
         f"New iterators over loader {one.loader} took {part}: each of {used} gave one batch, as next(iter(loader)) "
-        "does, and threw away what the workers had made ahead "
+        f"does, and threw away what {'the' if values['persistent'] else 'its new'} workers had made ahead "
         f"({values['made']} batches were made for these {used})." + _saving(one, "One iterator for all steps")
     )
 
 
 def _validation(one: Cause, values: Any, part: str) -> str:
-    waits = values.get("waits_s", 0.0)
-    more = f" Up to {seconds(waits)} of that could be saved by faster loading (predicted, not tried)." if waits else ""
     passes = counted(values["passes"], "pass", "passes") if "passes" in values else "the passes"
-    return f"Loops that do not train (such as validation) took {part}: {passes} over loader {one.loader}.{more}"
+    said = f"Loops that do not train (such as validation) took {part}: {passes} over loader {one.loader}."
+    if "batch" in values:
+        said += f" A batch has {counted(values['batch'], 'sample')} there, and {values['trains']} in training: larger "
+        said += "ones cost less."
+    if waits := values.get("waits_s"):
+        said += f" Up to {seconds(waits)} of that could be saved by faster loading (predicted, not tried)."
+    if "kept" in values:
+        said += (
+            " Training takes no batch from a loader. If it uses these, take them from the loader in the training loop: "
+        )
+        said += "then workers make them meanwhile."
+    return said
 
 
 def _sampler(one: Cause, values: Any, part: str) -> str:
@@ -220,6 +229,22 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "callbacks": lambda one, values, part: (
         in_loop.callbacks(values, part)
         + _saving(one, "Doing it less often, or in another thread,")
+    ),
+    "prepare": lambda one, values, part: (
+        in_loop.preparing(values, part) + _saving(one, "Doing it in the workers (in the dataset, or in collate_fn)")
+    ),
+    "each-makes-all": lambda one, values, part: (
+        f"{_waits(one, part)}. Each makes all samples of the stream and gives only its part: decoders and transforms "
+        f"run {values['times']:.1f} times for each sample. More workers bring nothing then."
+        + _saving(one, "Choosing the part before the work")
+    ),
+    "few-cores": lambda one, values, part: (
+        f"{_waits(one, part)}, which may all together run on {counted(values['allowed'], 'core')} only: their "
+        "affinity is set." + _saving(one, "Workers on all cores")
+    ),
+    "padding": lambda one, values, part: (
+        f"{percent(values['share'])} of a batch is padding at the end of all its samples. Training takes about {part} "
+        "for it." + _saving(one, "Padding to the longest sample of each batch")
     ),
     "no-workers": _no_workers,
     "workers-blocked": _blocked,

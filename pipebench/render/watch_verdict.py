@@ -39,11 +39,17 @@ def verdict(found: Verdict) -> str:
         f"({seconds(found.wait_s)} of {seconds(found.iteration_s)})"
     )
     if found.limit == "training":
-        phase = _PHASES.get(found.phase or "", found.phase)
-        largest = f" Its largest phase is {phase}, {percent(found.phase_share or 0.0)}." if phase else ""
-        what = "training" if found.trains else "the loop"
-        return f"Data does not limit {what}: t{waits}.{largest} {_which(found)}".strip()
+        return f"{_of_training(found, waits)} {_which(found)}".strip()
     return f"T{waits}. {_which(found)}{_inside(found)}".strip()
+
+
+def _of_training(found: Verdict, waits: str) -> str:
+    share = percent(found.phase_share or 0.0)
+    if found.phase == "prepare":
+        return f"T{waits}. But it prepares batches itself, before the model: {share} of each iteration."
+    phase = _PHASES.get(found.phase or "", found.phase)
+    largest = f" Its largest phase is {phase}, {share}." if phase else ""
+    return f"Data does not limit {'training' if found.trains else 'the loop'}: t{waits}.{largest}"
 
 
 def not_recognised(found: Verdict) -> str:
@@ -121,7 +127,8 @@ def _not_followed(found: Verdict) -> str:
 _UNJUDGED: dict[str, Callable[[Verdict], str]] = {
     "no-iteration": _no_iteration, "no-loader": _no_loader, "not-followed": _not_followed,
 }  # fmt: skip
-_PHASES = {"before-backward": "what comes before backward (data and forward)", "spans": "the functions of --span"}
+_PHASES = {"before-backward": "what comes before backward (data and forward)", "spans": "the functions of --span",
+           "prepare": "preparing batches"}  # fmt: skip
 
 
 # part of the wait -> what it is, and what its change would be
@@ -178,6 +185,21 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
     "do-less-in-the-loop": lambda move: (
         f"do the work besides training less often, or in another thread. Now it takes {seconds(move.took_s or 0.0)} of "
         "the run"
+    ),
+    "prepare-in-workers": lambda move: (
+        f"do the work on batches before the model in the workers of loader {move.loader}: in its dataset, or in "
+        "collate_fn"
+    ),
+    "pad-to-longest": lambda move: (
+        f"pad each batch of loader {move.loader} to its longest sample (in collate_fn), not to a fixed length"
+    ),
+    "divide-first": lambda move: (
+        f"let each worker of loader {move.loader} choose its part before it decodes and transforms: by "
+        "get_worker_info(), among the files or the raw samples"
+    ),
+    "use-all-cores": lambda move: (
+        f"let the workers of loader {move.loader} use all cores: something sets their affinity "
+        "(os.sched_setaffinity in worker_init_fn or in a library; GOMP_CPU_AFFINITY, KMP_AFFINITY)"
     ),
     "fewer-threads": lambda move: (
         f"allow each worker of loader {move.loader} one thread{f': {printable(move.setting)}' if move.setting else ''}"

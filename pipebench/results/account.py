@@ -15,11 +15,12 @@ class AccountRow:
 
     For each `loader`: "start-up" (an iterator's construction and the wait for the first batch of each pass), the parts
     of every later wait ("wait-for-worker", "receive", "unpickle", "pin", "make-batch", "after-loader", "send-indices",
-    and "next", which is the rest of it), "sampler" (in start-up, too), "host-to-device", "forward", "backward",
-    "optimiser", "other" (callbacks, logging; in a loop that does not train, all its work) and "end-of-pass" (the last
-    `next()` of a pass, and the end of workers). "spans" are the functions of `--span` in the loop, and "recording" is
-    what pipebench takes there. Loader 0 is a loop that trains without one: its "before-backward" is the making of a
-    batch, and forward.
+    and "next", which is the rest of it), "sampler" (in start-up, too), "host-to-device", "prepare" (work on a batch
+    before the model, as far as looks at the loop's stack tell it from forward), "forward", "backward", "optimiser",
+    "other" (callbacks, logging; in a loop that does not train, all its work) and "end-of-pass" (the last `next()` of a
+    pass, and the end of workers). "spans" are the functions of `--span` in the loop, and "recording" is what pipebench
+    takes there. Loader 0 is a loop that trains without one: its "before-backward" is the making of a batch, and
+    forward.
 
     "validation" is all time in the loops of one loader that did not train, in a run that trains: validation, or another
     use of a trained model. `inside` divides it into the same rows, and `passes` is their number; a loop around one that
@@ -27,8 +28,8 @@ class AccountRow:
 
     `recoverable_s` is about what a change could save of `s`, and `reason` is the code of the change:
     "persistent-workers", "one-iterator", "faster-loading", "more-overlap", "sampler-ahead", "smaller-hand-off",
-    "pinning", "overlap-copies", "off-the-path". None: nothing is known to save. Every such figure is a prediction that
-    nobody has tried. `on_device` says that the row rests on CUDA figures.
+    "pinning", "overlap-copies", "off-the-path", "in-workers". None: nothing is known to save. Every such figure is a
+    prediction that nobody has tried. `on_device` says that the row rests on CUDA figures.
     """
 
     code: str

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pipebench.results.programs import Program
@@ -27,6 +28,7 @@ current folder, so no patch of this folder can name it. "not-saved": the patch i
 _CLEARLY = 0.95  # of a speed-up: what is less is clearly less
 ANEW = "new-loader-each-pass"  # why workers could not live on: the script makes its loader again and again
 _ROOM = 0.8  # of the free memory: the most that a cache may take
+TOGETHER = "together"  # the remedy of what is tried together
 SOME_PASSES = 10  # of a training, for what must be made once
 _PAYS = 1.03  # in so many passes: the least speed-up that is worth an edit
 LEAST_PAIRS = 3  # of a trial; below it, an interval is too wide to be read
@@ -185,6 +187,12 @@ class Finding:
         return "cache" in self.change.edits and not (self.cache is not None and self.cache.once)
 
     @property
+    def keeps_workers(self) -> bool:
+        """Whether the present workers live on, maybe with other changes."""
+        of_workers = self.change.remedy == TOGETHER and self.change.settings.get("persistent_workers") is True
+        return of_workers or self.from_second
+
+    @property
     def from_second(self) -> bool:
         """Whether it saves nothing in the first pass: workers that live on have to start once."""
         return self.change.settings == {"persistent_workers": True}
@@ -193,13 +201,15 @@ class Finding:
         """What it gains in a run of so many passes. None: nothing is known of the gain, or of what filling it takes.
 
         One process first makes what is kept. Each pass is faster by the gain then. Workers that live on save their
-        start from the second pass on.
+        start from the second pass on; with other changes, the first pass gains something between nothing and all.
         """
         found = self.run or self.gain
-        if found is None or not (self.fills or self.from_second):
+        if found is None or not (self.fills or self.keeps_workers):
             return found
-        if self.from_second:
-            return _mixed(found, 1 / passes, 1 - 1 / passes)
+        if not self.fills:
+            later = _mixed(found, 1 / passes, 1 - 1 / passes)
+            between = math.sqrt(later.speedup * found.speedup)
+            return later if self.from_second else replace(later, speedup=between, high=found.high)
         cache = self.cache
         if cache is None or cache.fill_s is None or cache.pass_s is None:
             return None

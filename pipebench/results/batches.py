@@ -24,6 +24,8 @@ class BatchContent:
 
     `tokens` are those of `input_ids`, without padding if there is an `attention_mask`. `padding_share` is the share of
     the places for tokens that is padding. `frames` are those of video, and `sound_s` are seconds of sound.
+    `unused_share` is the share of a sample's places at the end of a table of integers that is the same in all samples
+    of a batch, as padding further than to the longest one is.
     """
 
     samples: float
@@ -31,6 +33,7 @@ class BatchContent:
     padding_share: float | None = None
     frames: float | None = None
     sound_s: float | None = None
+    unused_share: float | None = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -52,12 +53,25 @@ class StageResult:
 class PhaseResult:
     """One phase of the loop: its seconds per iteration and its share. A high `wait`: the loop waits for batches.
 
-    "spans" are functions of `--span`. Without a loader, "before-backward" is the making of a batch, and forward.
+    "spans" are functions of `--span`. "prepare" is work on the batch before the model, as far as looks at the loop's
+    stack tell it from forward. Without a loader, "before-backward" is the making of a batch, and forward.
     """
 
     phase: str
     s_per_iteration: float
     share: float
+
+
+def as_clocked(phases: Iterable[PhaseResult]) -> tuple[PhaseResult, ...]:
+    """The phases as the clock alone tells them: what looks find to be "prepare" is forward there."""
+    known = {one.phase: one for one in phases}
+    prepare = known.pop("prepare", PhaseResult("prepare", 0.0, 0.0))
+    return tuple(
+        one
+        if one.phase != "forward"
+        else PhaseResult(one.phase, one.s_per_iteration + prepare.s_per_iteration, one.share + prepare.share)
+        for one in known.values()
+    )
 
 
 @dataclass(frozen=True)
@@ -92,6 +106,8 @@ class WorkerResult:
     `core_wait_s` is the part of `busy_s` in which its thread wanted a core and had none (0 also where Linux does not
     say).
 
+    `allowed_cores` are the numbers of the cores on which it may run (none: not known).
+
     `growth_bytes_per_s` is how fast the memory that is its own grows: 0 if it does not grow steadily. Storage gave it
     `storage_bytes_per_s`; what the page cache gave is not in it. Of `looks` from outside, its main thread was asleep in
     `looks_asleep` (a timer, a pipe, a network, a lock), and waited for storage in `looks_for_storage`; in the others it
@@ -119,6 +135,7 @@ class WorkerResult:
     core_wait_s: float = 0.0
     growth_bytes_per_s: float | None = None
     storage_bytes_per_s: float | None = None
+    allowed_cores: tuple[int, ...] = ()
     looks: int = 0
     looks_asleep: int = 0
     looks_for_storage: int = 0

@@ -55,7 +55,8 @@ def test_every_module_is_a_remedy_in_a_stated_order():
         "persistent_workers", "one_thread", "as_tensors", "in_one_tensor", "num_workers", "getitems", "prefetch_factor",
         "pin_memory", "ring_collate", "from_bytes", "in_order", "decoders",
         "lookup", "start_method", "bytes_across", "kept", "cache", "draft", "opencv_resize", "resize_first",
-        "knock_out", "one_iterator", "validation", "callbacks", "sampler_ahead", "spread_evenly", "unlocked",
+        "knock_out", "one_iterator", "validation", "callbacks", "in_workers", "padding",
+        "sampler_ahead", "divide_first", "spread_evenly", "unlocked",
     ]  # fmt: skip
 
 

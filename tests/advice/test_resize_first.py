@@ -52,8 +52,9 @@ MOVED = """train = T.Compose([
         (v1.Compose, (v1.RandomHorizontalFlip(), v1.RandomRotation(15), v1.ColorJitter(0.3, 0.3, 0.3, 0.05))),
         (v2.Compose, (v2.RandomVerticalFlip(), v2.RandomPhotometricDistort(), v2.RandomAffine(9, (0.1, 0.1)))),
         (v2.Compose, (v2.ToImage(), v2.RandomRotation(15, BILINEAR), v2.RandomGrayscale(), TO_FLOATS)),
+        (v2.Compose, (v2.ToImage(), TO_FLOATS)),
     ],
-    ids=["v1", "v2", "tensors"],
+    ids=["v1", "v2", "tensors", "floats"],
 )  # fmt: skip
 def test_the_rest_gets_small_images_and_the_difference_is_told(kind, entries, tmp_path):
     def dataset():
@@ -94,7 +95,7 @@ def test_what_comes_before_the_resize_gets_images_of_its_size(tmp_path, monkeypa
         (v1.RandomCrop(60), v1.Resize(20)),
         (v1.GaussianBlur(3), v1.Resize(20)),
         (v1.RandomSolarize(128), v1.Resize(20)),
-        (v1.ToTensor(), v1.Resize(20)),
+        (v1.ConvertImageDtype(torch.float32), v1.Resize(20)),
         (v1.ColorJitter(0.2), v1.Resize(40), v1.Resize(20)),
         (v1.RandomRotation(9, expand=True), v1.Resize(20)),
         (v1.RandomRotation(9, center=(0, 0)), v1.Resize(20)),
@@ -175,7 +176,7 @@ def test_the_line_of_the_resize_is_moved_with_its_comment(end, tmp_path, monkeyp
     [
         ("[T.CenterCrop(9), T.ColorJitter(), T.Resize(112)]", "[T.CenterCrop(9), T.Resize(112), T.ColorJitter()]"),
         ("[RandomRotation(9), ColorJitter(),\n Resize(5)]", "[Resize(5), RandomRotation(9),\n ColorJitter()]"),
-        ("[T.ToTensor(),\n T.ColorJitter(),\n T.Resize(5)\n]", "[T.ToTensor(),\n T.Resize(5),\n T.ColorJitter()\n]"),
+        ("[T.ToTensor(),\n T.ColorJitter(),\n T.Resize(5)\n]", "[T.Resize(5),\n T.ToTensor(),\n T.ColorJitter()\n]"),
     ],
     ids=["one-line", "two-lines", "no-comma"],
 )  # fmt: skip

@@ -23,6 +23,7 @@ from pipebench.errors import UsageError
 from pipebench.render import calibration, layout
 from pipebench.results.calibration import UNDER_LOAD, Calibration, NoiseFloor, PlantedFigure, Slowdown, judged
 from pipebench.results.report import keep_calibration, kept_calibration
+from pipebench.results.watched import PhaseResult
 
 MS = 1_000_000
 # [units, wall, CPU, times]: the reference says 2 ms a unit, and 1.5 times as much wall time as CPU time
@@ -40,7 +41,7 @@ def _result(*, cpu: float | None = None, handed_off: Any = None, **stages: float
         for name, wall in stages.items()
     ]
     phases = {"wait": 0.006, "forward": 0.002, "backward": 0.001, "optimiser": 0.0005, "other": 0.0005}
-    loop = [SimpleNamespace(phase=phase, s_per_iteration=spent) for phase, spent in phases.items()]
+    loop = [PhaseResult(phase, spent, 0.0) for phase, spent in phases.items()]
     loaders = [SimpleNamespace(sample_cpu_s=cpu)]
     return SimpleNamespace(stages=rows, loop=loop, loaders=loaders, hand_off=handed_off)
 
@@ -108,7 +109,7 @@ def test_a_phase_of_a_run_is_judged_by_its_own_size() -> None:
     """`optimiser` is planted with 0.5 ms of 10 ms, and shown with 0.69 ms: 1.9 % of the iteration, 38 % of itself."""
     carriers = dict.fromkeys(attribution.PHASES, (0.0, 0.0))
     result = _result()
-    result.loop[3].s_per_iteration, result.loop[0].s_per_iteration = 0.00069, 0.00581
+    result.loop[3], result.loop[0] = PhaseResult("optimiser", 0.00069, 0.0), PhaseResult("wait", 0.00581, 0.0)
     rows = {row.name: row for row in attribution.compare(PlantedRun(0, batch=8), _found(WORKER), carriers, result)}
     assert rows["optimiser"].error_share == pytest.approx(0.019) and rows["optimiser"].row_share == pytest.approx(0.38)
     assert not rows["optimiser"].within

@@ -31,6 +31,7 @@ _SAVES = {
     "pinning": "pinning beside the loop",
     "overlap-copies": "copies beside computing",
     "off-the-path": "less besides training",
+    "in-workers": "work in the workers",
 }
 
 

@@ -33,7 +33,7 @@ _MOST_PROCESSES = 4096
 class Held:
     """The highest values seen for one process. None: not seen, not given by the system, or (a limit) unlimited.
 
-    `over_time` has what changes from look to look.
+    `over_time` has what changes from look to look. `cores` are those on which the process may run, as last seen.
     """
 
     pss_bytes: int | None = None
@@ -41,6 +41,7 @@ class Held:
     descriptors: int | None = None
     descriptor_limit: int | None = None
     threads: int | None = None
+    cores: frozenset[int] = frozenset()
     over_time: OverTime = field(default_factory=OverTime, compare=False)
 
 
@@ -139,6 +140,7 @@ class Looker:
         with contextlib.suppress(psutil.Error):
             held.descriptors = max(held.descriptors or 0, process.num_fds())
             held.threads = max(held.threads or 0, process.num_threads())
+            held.cores = frozenset(process.cpu_affinity() or ())
             limit, _ = process.rlimit(psutil.RLIMIT_NOFILE)
             held.descriptor_limit = None if limit == psutil.RLIM_INFINITY else limit
         return int(memory.pss)

@@ -15,6 +15,7 @@ from pipebench.watch.record import thread_pools
 from pipebench.watch.record.lines import Moment, NotRecognised, SpanNotFound
 from pipebench.watch.record.patches import AfterImport
 from pipebench.watch.record.recording import Recording, Settings
+from pipebench.watch.script.backward import watched_backward
 from pipebench.watch.script.iterators import (
     DATALOADER,
     TORCHDATA,
@@ -26,7 +27,7 @@ from pipebench.watch.script.iterators import (
 from pipebench.watch.script.loop_looks import RARELY_S, LoopLooker, watch_next
 from pipebench.watch.script.loop_spans import LoopSpans
 from pipebench.watch.script.optimisers import watch_optimisers
-from pipebench.watch.script.phases import LoopPhases, watched_backward
+from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.script.ranks import PROCESS_GROUP, watch_process_group
 from pipebench.watch.script.transfers import COMPILING, TRACING, leave_out, watch_compiling
 from pipebench.watch.script.webdataset_loader import WEBLOADER, watch_webloader
@@ -116,9 +117,11 @@ class WatchedScript:
             self._leave_alone(lacks)
             return
         if self.trying is not None:
+            self.trying.looker.early = self.loop.early
             self.trying.watch(module)
         elif self.bound is None:
             self.looker = LoopLooker(self.recording, RARELY_S)
+            self.looker.early = self.loop.early
             watch_next(self.looker, self.recording.patches, module._BaseDataLoaderIter, self._number_of)
         watch_dataloader(self.loaders, module)
 

@@ -15,6 +15,7 @@ from pipebench.watch.read.collectives import other_alone_s
 from pipebench.watch.read.described import single
 from pipebench.watch.read.gather import NO_LOADER, Place, Process, Run, loaders_found
 from pipebench.watch.read.in_loop import told_apart
+from pipebench.watch.read.prepared import ROW, Idle, prepared, saved_s
 from pipebench.watch.read.together import with_training
 from pipebench.watch.record.lines import HandedOver, LoaderFound, LoopSums, PassBegun, PassEnded
 from pipebench.watch.record.record_file import WAIT
@@ -77,13 +78,17 @@ def spent_in(process: Process, lived: tuple[int, int] | None = None) -> Spent | 
 
 
 def account(
-    run: Run, lived: tuple[int, int] | None, busy: Mapping[int, float], alone: Mapping[int, float] | None = None
+    run: Run,
+    lived: tuple[int, int] | None,
+    busy: Mapping[int, float],
+    alone: Mapping[int, float] | None = None,
+    idle: Mapping[int, Idle] | None = None,
 ) -> Account | None:
     """The account of the script's process; None if it iterated no loader or its records are too few.
 
     `busy` is the share of their time in which the workers of a loader made batches: a loop with less to do waits for
     them. `alone` is the share of making batches that needs a core, of loaders without workers where there is one core:
-    workers could not save that.
+    workers could not save that. `idle` is what workers could take over from a loop.
     """
     script = next(iter(run.of_script()), None)
     spent = spent_in(script, lived) if script is not None else None
@@ -121,7 +126,10 @@ def account(
             found = tuple(
                 one if one.code != "other" else replace(one, recoverable_s=None, reason=None) for one in found
             )
-        inside += found if trains or loader not in taken else (_untrained(loader, found, len(passes)),)
+        if trains:
+            found = tuple(_with_prepared(run, found, sum(total) * _NS, (idle or {}).get(loader)))
+        part = trains or loader in anew or loader not in taken  # of training
+        inside += found if part else (_untrained(loader, found, len(passes)),)
     ends = [
         AccountRow(name, spent.outside[name] * _NS) for name in ("interpreter", "before-loops") if name in spent.outside
     ]
@@ -132,6 +140,18 @@ def account(
         beside_s=spent.beside_ns * _NS,
         script_cpu_s=spent.cpu_ns * _NS,
     )
+
+
+def _with_prepared(run: Run, rows: Iterable[AccountRow], loop_s: float, idle: Idle | None) -> Iterable[AccountRow]:
+    """The rows, with the part of forward that only makes batches ready as a row of its own."""
+    for one in rows:
+        told = prepared(run, one.loader) if one.code == "forward" and one.loader is not None else None
+        if told is not None:
+            own = AccountRow(ROW, one.s * told.share, one.loader)
+            saved = saved_s(own.s, loop_s, idle) if idle is not None else None
+            yield own if saved is None else replace(own, recoverable_s=saved, reason="in-workers")
+            one = replace(one, s=one.s - own.s)
+        yield one
 
 
 def _at_most(row: AccountRow, most_s: float) -> AccountRow:
@@ -218,18 +238,31 @@ def start_up_saving_ns(run: Run, one: LoaderFound, spent: Spent) -> dict[Place, 
 def throws_away(run: Run, one: LoaderFound) -> bool:
     """Whether each batch of a loader is the first of a new iterator, which throws away what its workers made ahead.
 
-    So does `next(iter(loader))` in each step, with workers that live on.
+    So does `next(iter(loader))` in each step. Workers that do not live on start anew there, too: a single batch now
+    and then, as for validation, is then another matter.
     """
-    return bool(one.workers) and one.persistent and single(run, one.loader) == "left"
+    if not one.workers or single(run, one.loader) != "left":
+        return False
+    script = run.of_script()
+    passes = sum(begun.loader == one.loader for process in script for begun in process.of(PassBegun))
+    steps = sum(line.trained for process in script for line in process.of(LoopSums))
+    return one.persistent or 2 * passes >= steps > 0
 
 
 def _one_iterator_ns(run: Run, one: LoaderFound, spent: Spent) -> dict[Place, dict[str, int]]:
-    """What one iterator for all batches would save. It would wait for as long as the workers need for one, at most."""
+    """What one iterator for all batches would save. It would wait for as long as the workers need for one, at most.
+
+    Workers that do not live on would end once.
+    """
     records = [record for _, record in run.sums(one.loader)]
     busy, batches = sum(record.busy_ns for record in records), sum(record.batches for record in records)
     each, start = busy // max(1, batches) // one.workers, ROWS.index("start-up")
+    end = ROWS.index("end-of-pass")
     passes = sorted(place for place in spent.passes if place[0] == one.loader)
-    return {place: {"start-up": max(0, spent.passes[place][start] - each)} for place in passes[1:]}
+    return {
+        place: {"start-up": max(0, spent.passes[place][start] - each), "end-of-pass": spent.passes[place][end]}
+        for place in passes[1:]
+    }
 
 
 def _made_again(run: Run, loader: int) -> bool:

@@ -5,21 +5,18 @@ Each function knows one kind of cause. Where the figures support two causes of t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
 from pipebench.watch.read.account import STARTS, throws_away
-from pipebench.watch.read.collectives import other_alone_s
-from pipebench.watch.read.gather import Run, loaders_found
-from pipebench.watch.read.in_loop import Apart
-from pipebench.watch.read.like_a_device import like_a_device
+from pipebench.watch.read.all_made import times_made
+from pipebench.watch.read.gather import NO_LOADER, Run, loaders_found
+from pipebench.watch.read.loop_causes import callbacks, padding, preparing, training
 from pipebench.watch.read.moves import LEAST_CORES, USED_UP, cores_of, idle_cores, longest_hand_off_s, slow_hand_off
 from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.read.stalls import period_of, waits_of
-from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
 
 _MATTERS = 0.05  # of the time of the loops; less is within their scatter
 _OF_RUN = 0.02
@@ -28,12 +25,13 @@ _MOST_ONCE = 0.5  # of the loops: a start of workers that a longer run does not 
 _LARGE_VALIDATION = 0.2  # of the loops: less is usual, if it hardly waits
 _BUSY, _BLOCKED, _ON_CPU = 0.8, 0.5, 0.8
 _IDLE_CORES = 0.5
+_WANTED = 0.2  # of the time in which workers make batches: then they have too few cores
 _MOST_OF_CORES = 0.5  # of the usable ones: then workers, and not other processes, take them from the script
 _HELD_UP = 0.3  # of the waits
 _LEAST_TENSORS = 2  # images and labels: a hand-off of no more is not made cheaper
 _SOME_OF_WAITS = 0.3  # of the looks at waiting workers; a few looks tell no smaller part
 _SOON_S = 24 * 3600.0  # memory that lasts longer is no matter
-_FIRST = 0.2  # of training: a first iteration that is mentioned
+_FEWER = 2  # times as many samples in a batch of training: then small batches of validation are mentioned
 _EVEN = 0.75  # of the busiest worker: the mean of all
 
 
@@ -69,10 +67,17 @@ def _with_inside(rows: Iterable[AccountRow]) -> Iterable[AccountRow]:
 
 
 def validation(seen: Seen) -> Iterable[Cause]:
+    described = loaders_found(seen.run.processes)
+    trains = max((described[one.loader].batch_size or 0 for one in seen.in_loop if one.loader in described), default=0)
     for row in seen.rows("validation"):
         one = next((one for one in seen.result.loaders if one.loader == row.loader), None)
         waits = sum(inside.recoverable_s or 0.0 for inside in row.inside if inside.reason not in STARTS)
         counts = {"passes": row.passes or 0, **({"workers": one.workers} if one else {})}
+        if seen.result.loaders_in_loop == (NO_LOADER,):
+            counts["kept"] = 1  # training takes no batch from a loader: it may use these
+        own = described[row.loader].batch_size if row.loader in described else None
+        if own and own * _FEWER <= trains:
+            counts |= {"batch": own, "trains": trains}
         if row.s < _LARGE_VALIDATION * seen.loops_s and waits < _MATTERS * seen.loops_s:
             continue
         yield Cause("validation", row.s, row.recoverable_s, row.loader, {**counts, "waits_s": waits})
@@ -119,44 +124,6 @@ def _plain(code: str, *rows: str, on_device: bool = False) -> Callable[[Seen], I
     return found
 
 
-def callbacks(seen: Seen) -> Iterable[Cause]:
-    """The part of training loops that is neither waiting nor training: logging, callbacks, clipping."""
-    training = [one for one in seen.in_loop if one.training]
-    apart = [(s, told) for s, told in seen.apart if told is not None]
-    if apart and len(apart) == len(seen.apart):
-        yield from _called(seen, apart)
-        return
-    even = bool(training) and all(like_a_device(seen.run, one.loader) for one in training)
-    if training:
-        saved = None if even and seen.result.device_idle is not None else seen.saved("other")
-        yield Cause(
-            "callbacks", min(seen.s("other"), _alone_s(seen)), saved, values={"even": 1} if even else {}, unsure=even
-        )
-
-
-def _alone_s(seen: Seen) -> float:
-    """The most that a rank does by itself there. What it waits for the other ranks is no work of its loop."""
-    alone = other_alone_s(seen.run, seen.s("forward"), seen.s("optimiser"))
-    return math.inf if alone is None else alone
-
-
-def _called(seen: Seen, apart: Sequence[tuple[float, Apart]]) -> Iterable[Cause]:
-    """The part that is no device's work, with the place of most of it."""
-    spent = min(_alone_s(seen), sum(s * (1 - told.device) for s, told in apart))
-    _, most = max(apart, key=lambda one: one[0] * (1 - one[1].device))
-    unsure = sum(s * told.unsure for s, told in apart) > 0.5 * spent
-    values: dict[str, str | int | float] = {"even": 1} if unsure else {}
-    if most.line:
-        values |= {"file": most.file, "line": most.line, **({"function": most.function} if most.function else {})}
-    saved = seen.saved("other")
-    yield Cause("callbacks", spent, spent if saved is None else min(spent, saved), values=values, unsure=unsure)
-
-
-def _device_s(seen: Seen) -> float:
-    """What the loops did besides waiting and training that seems to be a device's work."""
-    return sum(s * told.device for s, told in seen.apart if told is not None)
-
-
 def no_workers(seen: Seen) -> Iterable[Cause]:
     """Batches that are made inside the loop, or by one thread beside it, for which the loop waits."""
     for one in seen.in_loop:
@@ -197,10 +164,27 @@ def waiting(seen: Seen) -> Iterable[Cause]:
             values = {**whole.values, "pickle_s": slow[0], "make_s": slow[1]}
             yield replace(whole, code="pickling", values=values)
             continue
+        if (few := _few_cores(seen, one, workers, whole)) is not None:
+            yield few
+            continue
+        if busy >= _BUSY and (times := times_made(seen.run, one.loader)) is not None:
+            made = replace(whole, code="each-makes-all", values={**values, "times": times})
+            yield _with_cores(seen, one, made, sum(map(cores_of, workers)))
+            continue
         found = [*(_busy(seen, one, workers, whole) if busy >= _BUSY else _resting(seen, one, workers, whole, busy))]
         if not found:
             found = [replace(whole, code="waiting")]
         yield from (replace(cause, unsure=True) for cause in found) if len(found) > 1 else found
+
+
+def _few_cores(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole: Cause) -> Cause | None:
+    """Workers that want a core, and may all together use fewer than the script has. None: they are not held up so."""
+    allowed = {core for worker in workers for core in worker.allowed_cores}
+    usable = min(seen.result.usable_cores, one.workers)
+    wanted = sum(worker.core_wait_s for worker in workers) >= _WANTED * sum(worker.busy_s for worker in workers)
+    if not allowed or len(allowed) + _IDLE_CORES > usable or not wanted:
+        return None
+    return replace(whole, code="few-cores", values={**whole.values, "allowed": len(allowed), "usable_cores": usable})
 
 
 def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole: Cause) -> Iterable[Cause]:
@@ -312,31 +296,6 @@ def _uneven_batches(seen: Seen, one: LoaderResult, whole: Cause) -> Iterable[Cau
         yield replace(whole, code="periodic-stalls", s=whole.s * period.share, recoverable_s=saved, values=values)
 
 
-def training(seen: Seen) -> Iterable[Cause]:
-    """Training itself, if it takes most of the loops. Its largest phase is named."""
-    phases = ("forward", "backward", "optimiser")
-    spent = {phase: seen.s(phase) for phase in phases}
-    total = sum(spent.values())
-    device_s = _device_s(seen)
-    if total + device_s >= 0.5 * seen.loops_s > 0:
-        largest = max(phases, key=lambda phase: spent[phase])
-        on_device = seen.result.device_idle is not None
-        first = _first_iteration_s(seen)
-        values: dict[str, str | int | float] = {"phase": largest, "phase_s": spent[largest]}
-        if first >= _FIRST * total > 0:
-            values["first_s"] = first
-        if device_s >= _MATTERS * seen.loops_s:
-            values["device_s"] = device_s
-        yield Cause("training", total + device_s, values=values, on_device=on_device)
-
-
-def _first_iteration_s(seen: Seen) -> float:
-    """What training took in the first iteration of all, where a compiler works, or a library is loaded."""
-    turns = (line for one in seen.in_loop for line in seen.run.turns(one.loader) if line.trained and line.turns == 1)
-    first = next((line for line in turns if line.first == 0 and line.number_of_pass == 0), None)
-    return sum(first.phases_ns[phase] for phase in (FORWARD, BACKWARD, OPTIMISER)) / 1e9 if first is not None else 0.0
-
-
 def once(seen: Seen) -> Iterable[Cause]:
     """What is done once in a run, or between its loops, if it is a large part of the run."""
     for code, least in (("outside-loops", _MATTERS), ("before-loops", _LARGE_ONCE), ("after-loops", _LARGE_ONCE)):
@@ -372,7 +331,8 @@ def memory(seen: Seen) -> Iterable[Cause]:
 
 KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
     start_up, validation, sampler, hand_off, _plain("pin", "pin"),
-    _plain("host-to-device", "host-to-device", on_device=True), callbacks, no_workers, competing, waiting,
+    _plain("host-to-device", "host-to-device", on_device=True), preparing, padding, callbacks, no_workers, competing,
+    waiting,
 )  # fmt: skip
 
 

@@ -68,6 +68,7 @@ def _worker(
         rss_bytes=_highest(one.rss_bytes for one in held),
         descriptors=_highest(one.descriptors for one in held),
         threads=_highest(one.threads for one in held),
+        allowed_cores=tuple(sorted(frozenset().union(*(one.cores for one in held)))),
         cores=_worker_cores(clock, lives),
         **_over_time(clock, held),
     )

@@ -18,8 +18,8 @@ from pipebench.watch.read.gather import Run
 from pipebench.watch.record.trial_lines import LoopLooks, PlaceLooks
 
 Kind = Literal["device", "callbacks", "unsure"]
-_FEWEST = 20  # looks
-_FEWEST_TURNS = 8
+FEWEST = 20  # looks
+FEWEST_TURNS = 8
 _EACH = 0.8  # of the iterations in which a place that is reached in each of them would be seen by chance
 _ON_CPU = 0.5
 _CALLBACKS = (
@@ -56,11 +56,12 @@ class Apart:
 def told_apart(run: Run, loader: int) -> Apart | None:
     """What looks at the loop of a loader say; None without enough of them."""
     lines = [one for process in run.of_script() for one in process.of(LoopLooks) if one.loader == loader]
-    turns, places = sum(one.turns for one in lines), _summed(lines)
+    turns = sum(one.turns for one in lines)
+    places = summed(one for line in lines for one in line.places if not one.early)
     looks = sum(one.looks for one in places)
-    if looks < _FEWEST or turns < _FEWEST_TURNS:
+    if looks < FEWEST or turns < FEWEST_TURNS:
         return None
-    kinds = [(kind_of(one, turns), one) for one in _with_neighbours(places)]
+    kinds = [(kind_of(one, turns), one) for one in with_neighbours(places)]
     share = {kind: sum(one.looks for found, one in kinds if found == kind) / looks for kind, _ in kinds}
     others = [one for kind, one in kinds if kind != "device"]
     most = max(others, key=lambda one: one.looks, default=None)
@@ -70,10 +71,10 @@ def told_apart(run: Run, loader: int) -> Apart | None:
     )  # fmt: skip
 
 
-def _summed(lines: Iterable[LoopLooks]) -> list[PlaceLooks]:
+def summed(places: Iterable[PlaceLooks]) -> list[PlaceLooks]:
     """One row for each way of calls, whatever its line: a call of several lines has several."""
     found: dict[tuple[str, ...] | int, list[PlaceLooks]] = {}
-    for one in (one for line in lines for one in line.places):
+    for one in places:
         found.setdefault(tuple(one.functions) or one.line, []).append(one)
     return [
         PlaceLooks(same[0].line, same[0].functions, *(sum(getattr(one, name) for one in same) for name in _SUMS))
@@ -81,7 +82,7 @@ def _summed(lines: Iterable[LoopLooks]) -> list[PlaceLooks]:
     ]
 
 
-def _with_neighbours(places: Sequence[PlaceLooks]) -> Iterable[PlaceLooks]:
+def with_neighbours(places: Sequence[PlaceLooks]) -> Iterable[PlaceLooks]:
     """The same rows. Where no looks followed each other in one, those in all that its first function calls count."""
     near = [one.functions[0] if one.functions else one.line for one in places]
     ns: Counter[str | int] = Counter()
@@ -98,13 +99,18 @@ _SUMS = ("looks", "turns", "ns", "cpu_ns")
 
 def kind_of(place: PlaceLooks, turns: int) -> Kind:
     """What a place is, which was seen while the loop made so many turns."""
-    if place.ns and place.cpu_ns > _ON_CPU * place.ns:
+    if needs_core(place):
         return "callbacks"
     words = [word for name in place.functions for word in words_of(name)]
     each = place.turns >= _EACH * turns * (1 - math.exp(-place.looks / turns))
     if not each or _any(words, _CALLBACKS):
         return "callbacks"
     return "device" if not words or _any(words, _TRAINING) else "unsure"
+
+
+def needs_core(place: PlaceLooks) -> bool:
+    """Whether the thread used a core there, or waited for one, most of the time."""
+    return place.cpu_ns > _ON_CPU * place.ns > 0
 
 
 def words_of(name: str) -> list[str]:

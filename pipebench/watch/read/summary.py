@@ -42,6 +42,7 @@ from pipebench.watch.read.notes import (
     stopped_workers,
     unseen,
 )
+from pipebench.watch.read.prepared import idle_of, with_prepared
 from pipebench.watch.read.series import by_worker, over_time
 from pipebench.watch.read.together import sharing, with_training
 from pipebench.watch.read.verdict import diagnose, nothing_watched
@@ -136,15 +137,16 @@ def summarise(
         drilled=drilled_rows(run, stages, looks),
         wait_parts=_wait_parts(run, in_loop, loop),
         bound=bound_result(lines) if options.bound and not nothing.lacks else None,
-        account=None if options.bound else account(run, lived, busy_shares(made), _alone(loaders, usable_cores)),
         costs=() if options.bound else _costs(run, described, in_loop),
         spans=spans,
         over_time=None if options.bound else over_time(run, in_loop, max(1, main.workers) if main else 1, footprint),
     )
+    alone = _alone(loaders, usable_cores)
+    where = None if options.bound else account(run, lived, busy_shares(made), alone, idle_of(result))
+    result = dataclasses.replace(result, account=where)
     verdict, next_move = diagnose(result, _by_threads(run))
     if described and not loaders:
         verdict = Verdict("no-such-loader", loader=options.loader, loaders=len(set(described) - {NO_LOADER}))
-    where = result.account
     if where is not None:
         where = dataclasses.replace(where, causes=causes(run, result, where))
         judged = verdict.limit in _JUDGED or verdict.single == "left"  # of the latter, the start of its passes is
@@ -207,11 +209,8 @@ def _loop(run: Run, in_loop: tuple[int, ...]) -> tuple[PhaseResult, ...]:
             per_turn[phase] += spent / turns
     total = sum(per_turn) or 1.0
     names = [_BEFORE if name == "forward" and in_loop == (NO_LOADER,) else name for name in PHASES]
-    return tuple(
-        PhaseResult(name, spent, spent / total)
-        for name, spent in zip(names, per_turn, strict=True)
-        if spent or name != "spans"
-    )
+    found = [(name, spent) for name, spent in zip(names, per_turn, strict=True) if spent or name != "spans"]
+    return tuple(with_prepared(run, (PhaseResult(name, spent, spent / total) for name, spent in found), in_loop))
 
 
 def _spans(run: Run, in_loop: tuple[int, ...], loop: tuple[PhaseResult, ...]) -> tuple[SpanResult, ...]:

@@ -49,7 +49,8 @@ class Collected(NamedTuple):
 class Content(NamedTuple):
     """What some batches held besides samples, as far as they show it.
 
-    `slots` are the places for tokens in batches that say which of them are padding. `seconds` are those of sound.
+    `slots` are the places for tokens in batches that say which of them are padding. `seconds` are those of sound. Of
+    batches of integers, `columns` are the places of a sample, and `unused` those at the end that are the same in all.
     """
 
     batches: int = 0
@@ -58,6 +59,8 @@ class Content(NamedTuple):
     slots: int = 0
     frames: int = 0
     seconds: float = 0.0
+    columns: int = 0
+    unused: int = 0
 
 
 class Pickled(NamedTuple):

@@ -42,7 +42,8 @@ class PlaceLooks(NamedTuple):
     """A line of a loop, and the functions that it was calling, the first one first; none if the line itself ran.
 
     It was seen in so many `looks`, in so many `turns` of the loop. Between looks that followed each other there, or in
-    what its first function called, `ns` passed. In `cpu_ns` of that the thread used a core, or waited for one.
+    what its first function called, `ns` passed. In `cpu_ns` of that the thread used a core, or waited for one. `early`
+    is true before the first call of a model in an iteration: the clock takes all work there for forward.
     """
 
     line: int
@@ -51,19 +52,22 @@ class PlaceLooks(NamedTuple):
     turns: int
     ns: int
     cpu_ns: int
+    early: bool = False
 
 
 @line
 class LoopLooks:
     """Where the thread of a loop was, besides waiting and training, in some looks at random moments.
 
-    The loop took `turns` batches of `loader` meanwhile. Each line is of the time since the last one.
+    The loop took `turns` batches of `loader` meanwhile. Each line is of the time since the last one. The other
+    looks between the model's first call and the backward of an iteration are `forward_looks`.
     """
 
     loader: int
     file: str
     turns: int
     places: list[PlaceLooks]
+    forward_looks: int = 0
 
 
 @line

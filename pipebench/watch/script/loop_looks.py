@@ -17,17 +17,16 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from inspect import CO_GENERATOR
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from pipebench.watch.record.kernel_counts import core_wait_ns
-from pipebench.watch.record.patches import Patches, is_ours, unseen
+from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import LoopLooks, PlaceLooks
-from pipebench.watch.script.made import within
+from pipebench.watch.script.loop_place import Place, is_before, loop_of, note_first, place_in
 
 OFTEN_S = 0.01  # between two looks, on average
 RARELY_S = 0.15  # a look takes 20 to 60 µs of the loop's time, and there are two at a time: below 0.1 %
@@ -36,14 +35,9 @@ _AGAIN_S = 0.005  # after a rare look, a second one tells whether the thread use
 _LATE_NS = 20_000_000  # four times the interval after which Python lets another thread run
 _WRITTEN_EACH_S = 1.0
 _OF_THE_RUN = 20  # what is written later is not more often than each 20th part of the time so far
-_DEEPEST = 60
-_MOST_NAMES = 8
 _MOST_PLACES = 300
-_TORCH = f"{os.sep}torch{os.sep}"
-_TRAINING = tuple(_TORCH + one for one in ("nn", "autograd", "_tensor.py", "optim", "amp", "_dynamo", "_ops.py"))
-_ITERATES = ("__next__", "__iter__")  # of what a script or a library puts around a loader
 _PATIENCE_S = 1.0
-Key = tuple[int, tuple[str, ...]]
+Key = tuple[int, tuple[str, ...], bool]
 _lookers: weakref.WeakSet[LoopLooker] = weakref.WeakSet()
 
 
@@ -70,13 +64,19 @@ class _OfLoader:
     file: str = ""
     turns: int = 0
     found: dict[Key, _Seen] = field(default_factory=dict)
+    forward_looks: int = 0
+    model: dict[CodeType, int] = field(default_factory=dict)  # the lines from the loop to a model's call, first of each
 
 
 class LoopLooker:
-    """Looks at the thread that takes batches. `came` is called by it for each batch, and `left` at a pass's end."""
+    """Looks at the thread that takes batches. `came` is called by it for each batch, and `left` at a pass's end.
+
+    `early` says of a loader whether its loop trains, and the present iteration has not come to its backward yet.
+    """
 
     def __init__(self, recording: Recording, each_s: float) -> None:
         self.recording, self.each_s = recording, each_s
+        self.early: Callable[[int], bool] = lambda loader: False
         self._loop: _Loop | None = None
         self._turn = 0
         self._thread: int | None = None
@@ -86,7 +86,7 @@ class LoopLooker:
         self._stop, self._gone = _thread.allocate_lock(), _thread.allocate_lock()
         self._on = self._runs = False
         self._of: dict[int, _OfLoader] = {}
-        self._before: tuple[Key, int, int, int] | None = None
+        self._before: tuple[tuple[int, tuple[str, ...]], int, int, int] | None = None
         self._due = self._used = 0  # of the next look: its moment, and what the loop's thread needs until then at most
         self._began = time.monotonic()
         self._written = self._began + _WRITTEN_EACH_S
@@ -117,7 +117,7 @@ class LoopLooker:
             return
         if time.monotonic() >= self._written:
             self.write()
-        loop = _loop_of(frame)
+        loop = loop_of(frame)
         self._turn += 1
         if loop is None:
             self._loop = None
@@ -137,13 +137,14 @@ class LoopLooker:
         """Writes what was seen since the last time."""
         now = time.monotonic()
         self._written = now + max(_WRITTEN_EACH_S, (now - self._began) / _OF_THE_RUN)
-        self._of, found = {}, self._of
+        found = {loader: own for loader, own in self._of.items() if own.turns}
+        self._of |= {loader: _OfLoader(own.file, model=own.model) for loader, own in found.items()}
         for loader, own in found.items():
             places = [
-                PlaceLooks(line, list(names), one.looks, one.turns, one.ns, one.cpu_ns)
-                for (line, names), one in list(own.found.items())
+                PlaceLooks(line, list(names), one.looks, one.turns, one.ns, one.cpu_ns, early)
+                for (line, names, early), one in list(own.found.items())
             ]
-            self.recording.write(LoopLooks(loader, own.file, own.turns, places))
+            self.recording.write(LoopLooks(loader, own.file, own.turns, places, own.forward_looks))
 
     def end(self) -> None:
         """Ends the looks, and writes what is left of them."""
@@ -211,9 +212,10 @@ class LoopLooker:
         """Looks once. A second look right after the first is not counted: it only tells what happened between them."""
         loop, thread = self._loop, self._thread
         frame = sys._current_frames().get(thread) if thread is not None else None
-        key = _place(frame, loop.frame) if loop is not None and frame is not None else None
+        place = place_in(frame, loop.frame) if loop is not None and frame is not None else None
         own = self._of.get(loop.loader) if loop is not None else None
-        if loop is None or key is None or own is None or (len(own.found) >= _MOST_PLACES and key not in own.found):
+        key = self._key(loop, own, place, again) if loop is not None and own is not None and place is not None else None
+        if loop is None or own is None or key is None or (len(own.found) >= _MOST_PLACES and key not in own.found):
             self._before = None
             return
         try:
@@ -239,6 +241,17 @@ class LoopLooker:
         elif before is not None and same:
             one.ns += now - before[2]
             one.cpu_ns += cpu - before[3]
+
+    def _key(self, loop: _Loop, own: _OfLoader, place: Place, again: bool) -> Key | None:
+        """Where a look is counted. None: at training, of which forward is only counted."""
+        forward = self.early(loop.loader)
+        early = forward and not place.trains and is_before(place.path, own.model)
+        if early or not (forward or place.trains or place.computes):
+            return place.line, place.functions, early
+        if forward and place.models:
+            note_first(own.model, place.path)
+        own.forward_looks += forward and bool(own.model) and not again
+        return None
 
     def _needed_ns(self) -> int:
         """The nanoseconds in which the thread of the loop has used a core so far, or waited for one."""
@@ -271,36 +284,3 @@ def watch_next(looker: LoopLooker, patches: Patches, kind: Any, number: Callable
         return looker.next(plain, self, number) if os.getpid() == process else plain(self)
 
     patches.replace(kind, "__next__", __next__)
-
-
-def _loop_of(frame: FrameType | None) -> FrameType | None:
-    """The frame of the loop that takes batches, outside of torch's loaders and of what is put around them."""
-    while frame is not None and _around(frame.f_code):
-        frame = frame.f_back
-    return frame
-
-
-@functools.lru_cache(maxsize=256)
-def _around(code: CodeType) -> bool:
-    return bool(code.co_flags & CO_GENERATOR) or code.co_name in _ITERATES or within(code.co_filename)
-
-
-def _place(frame: FrameType, loop: int) -> Key | None:
-    """The line of the loop, and what it calls. None: it waits or trains, or the thread is elsewhere."""
-    names: list[str] = []
-    for one in _outwards(frame):
-        if id(one) == loop:
-            return one.f_lineno, tuple(reversed(names[-_MOST_NAMES:]))
-        file = one.f_code.co_filename
-        if is_ours(file) or within(file) or any(part in file for part in _TRAINING):
-            return None
-        names.append(one.f_code.co_qualname)
-    return None
-
-
-def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
-    for _ in range(_DEEPEST):
-        if frame is None:
-            return
-        yield frame
-        frame = frame.f_back

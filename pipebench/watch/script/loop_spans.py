@@ -6,7 +6,8 @@ Inside a fetch they are stages, as everything that makes a batch. In a loop they
 from __future__ import annotations
 
 from pipebench.watch.record.record_file import SPANS
-from pipebench.watch.script.phases import LoopPhases, compiling
+from pipebench.watch.script.backward import compiling
+from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.stages import labels
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.record_file import OPTIMISER, OTHER
-from pipebench.watch.script.phases import LoopPhases, compiling
+from pipebench.watch.script.backward import compiling
+from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.script.without_loader import LoopWithoutLoader
 
 

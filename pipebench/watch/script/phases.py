@@ -7,12 +7,9 @@ gradient clipping). Modules get no hooks, because `torch.compile` reacts to them
 
 from __future__ import annotations
 
-import functools
 import os
-import sys
 import threading
 import weakref
-from collections.abc import Callable
 from time import perf_counter_ns, process_time_ns
 from typing import Any, Literal
 
@@ -27,10 +24,7 @@ from pipebench.watch.record.lines import (
     PassEnded,
 )
 from pipebench.watch.record.pace import Pace
-from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.record_file import (
-    BACKWARD,
-    FORWARD,
     OTHER,
     PHASES,
     WAIT,
@@ -178,6 +172,7 @@ class LoopPhases:
         self.arrivals = Arrivals()
         self.account = MainThread(recording)
         self.own: OwnTime | None = None  # set on a rank
+        self.trains: set[int] = set()  # loaders whose loop came to a backward
         self._together: set[tuple[int, int]] = set()
 
     def spend(self, phase: int, unnamed: int = OTHER) -> None:
@@ -219,6 +214,11 @@ class LoopPhases:
         passes = [one for one in list(self.passes.values()) if one.loader == loader and not one.over]
         return any(length is None or one.turn + (one.began is not None) < length for one in passes)
 
+    def early(self, loader: int) -> bool:
+        """Whether a loop trains, and its present iteration has not come to a backward yet. Another thread may ask."""
+        present = [one for one in list(self.passes.values()) if one.loader == loader and one.began is not None]
+        return loader in self.trains and bool(present) and not any(one.trained for one in present)
+
     def end_bare(self) -> None:
         """Ends this thread's loop without a loader, because a loader is iterated."""
         bare, self.here.bare = self.here.bare, None
@@ -240,6 +240,8 @@ class LoopPhases:
             if this.suspended and here.open:
                 self._in_step(here.open[-1].loader, this.loader)
             here.open.append(this)
+        if this.trained:
+            self.trains.add(this.loader)
         this.close(here.mark)
         self.count(this)
         this.began = here.mark
@@ -372,26 +374,3 @@ class LoopPhases:
                 this.began = None
         if self.own is not None:
             self.own.write()
-
-
-def compiling() -> bool:
-    asked = getattr(getattr(sys.modules.get("torch"), "compiler", None), "is_compiling", None)
-    return asked is not None and bool(asked())
-
-
-def watched_backward(loop: LoopPhases, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps `torch.autograd.backward`, which `Tensor.backward` calls too."""
-
-    @unseen
-    @functools.wraps(function)
-    def backward(*args: Any, **kwargs: Any) -> Any:
-        if compiling() or not loop.here.open:
-            return function(*args, **kwargs)
-        loop.spend(FORWARD, unnamed=FORWARD)
-        loop.here.open[-1].trained = True
-        try:
-            return function(*args, **kwargs)
-        finally:
-            loop.spend(BACKWARD)
-
-    return backward

@@ -10,8 +10,9 @@ from typing import Any
 
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.program_lines import RankFound
+from pipebench.watch.script.backward import compiling
 from pipebench.watch.script.own_steps import OwnTime
-from pipebench.watch.script.phases import LoopPhases, compiling
+from pipebench.watch.script.phases import LoopPhases
 
 PROCESS_GROUP = "torch.distributed.distributed_c10d"
 COLLECTIVES = (

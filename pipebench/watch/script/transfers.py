@@ -11,7 +11,8 @@ from typing import Any
 
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.record_file import TRANSFER
-from pipebench.watch.script.phases import LoopPhases, compiling
+from pipebench.watch.script.backward import compiling
+from pipebench.watch.script.phases import LoopPhases
 
 COMPILING = "torch._dynamo.callback"
 TRACING = "torch._dynamo.variables.tensor"

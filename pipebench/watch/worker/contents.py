@@ -5,6 +5,7 @@ Only what a batch shows by the names of its entries is counted, and nothing on a
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,6 +16,9 @@ _SOUND = ("input_values", "waveform", "waveforms", "audio", "speech")
 _RATE = ("sampling_rate", "sample_rate")
 _VIDEO = ("video", "videos", "frames", "pixel_values_videos")
 _COLOURS = (1, 3, 4)
+_INTEGERS = ("int64", "int32", "int16", "uint16", "uint32")
+_WIDE = 16  # columns; narrower tables are features
+_ENTRIES = 20
 
 
 def samples_in(batch: Any) -> int:
@@ -41,8 +45,37 @@ def _first(batch: Any) -> Any:
 
 def content_of(batch: Any) -> Content | None:
     """What a batch shows; None if it shows nothing but samples."""
-    if not isinstance(batch, Mapping):
-        return None
+    columns, unused = _unused(batch)
+    found = _named(batch) if isinstance(batch, Mapping) else None
+    if found is None and unused:
+        found = Content(1, samples_in(batch))
+    return found if found is None else found._replace(columns=columns, unused=unused)
+
+
+def _unused(batch: Any) -> tuple[int, int]:
+    """The places of a sample in the widest table of integers, and those at the end that are the same in all samples.
+
+    So are those of tokens that are padded further than to the longest sample.
+    """
+    entries = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, (tuple, list)) else [batch]
+    tables = [found for one in itertools.islice(entries, _ENTRIES) if _is_table(found := _on_host(one))]
+    if not tables:
+        return 0, 0
+    widest = max(tables, key=lambda one: int(one.shape[1]))
+    if int(widest.max()) < 2:  # a mask, or a label for each column
+        return 0, 0
+    same = (widest == widest[:1, -1:]).all(0).tolist()
+    used = len(same) - same[::-1].index(False) if False in same else 0
+    return len(same), len(same) - used
+
+
+def _is_table(one: Any) -> bool:
+    whole = str(getattr(one, "dtype", "")).removeprefix("torch.") in _INTEGERS
+    return whole and len(one.shape) == 2 and one.shape[0] > 1 and one.shape[1] >= _WIDE
+
+
+def _named(batch: Mapping[Any, Any]) -> Content | None:
+    """What the names of its entries show."""
     ids, mask = _on_host(batch.get("input_ids")), _on_host(batch.get("attention_mask"))
     tokens = slots = 0
     if ids is not None and len(ids.shape) == 2:

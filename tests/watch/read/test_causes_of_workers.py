@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from made_up_loop import loader, worker
-from planted_runs import TRAINS, Planted
+from planted_runs import TRAINS, Planted, said
 
 from pipebench.results.account import Account, AccountRow, Cause
+from pipebench.watch.launch.footprint import Footprint, Held
 from pipebench.watch.read.account import account
 from pipebench.watch.read.causes import _resting
 from pipebench.watch.read.gather import Process, Run, ShownTime
@@ -39,3 +40,27 @@ def test_one_batch_more_a_pass_is_no_uneven_work(
     mean = sum(batches) / most / len(batches)
     found = [*_resting(seen, loader(passes=passes, workers=4), made, whole, mean)]
     assert ("uneven-workers" in [one.code for one in found]) is uneven
+
+
+@pytest.mark.parametrize(
+    ("allowed", "wanted", "found"),
+    [
+        (({0}, {0}), 500, True),  # both on one core of four
+        (({0}, {1}), 500, False),  # each on a core of its own
+        (({0, 1, 2, 3}, {0, 1, 2, 3}), 500, False),
+        (({0}, {0}), 50, False),  # one core is enough for them
+        ((set(), set()), 500, False),  # nothing is known
+    ],
+)
+def test_workers_that_may_not_use_all_cores_are_told(allowed, wanted: int, found: bool) -> None:
+    """Two workers, always busy, want a core for `wanted` ms of a second and have none."""
+    run = Planted()
+    run.loader(wait_for_worker=600, **TRAINS)
+    for number in range(2):
+        run.worker(number, cpu=0.5, core_wait_ns=wanted * 1_000_000)
+    seen = Footprint({20 + number: Held(cores=frozenset(one)) for number, one in enumerate(allowed)})
+    causes = {one.code: one for one in run.account(footprint=seen).causes}
+    assert ("few-cores" in causes) is found
+    if found:
+        assert causes["few-cores"].values["allowed"] == 1 and causes["few-cores"].recoverable_s == pytest.approx(0.6)
+        assert "may all together run on 1 core only: their affinity is set." in said(run.account(footprint=seen))

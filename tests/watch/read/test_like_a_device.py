@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from planted_runs import TRAINS, Planted, said
 
-from pipebench.watch.read import causes as every_cause
+from pipebench.watch.read import loop_causes
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.read.like_a_device import like_a_device
 from pipebench.watch.record.lines import DeviceIdleTime, Line, LoopSums, ProcessStarted
@@ -51,7 +51,7 @@ def test_it_stands_behind_other_causes_and_is_said(monkeypatch: pytest.MonkeyPat
     run = Planted()
     run.loader(**TRAINS, other=900, sampler=300)
     assert [one.code for one in run.account().causes] == ["callbacks", "sampler"]
-    monkeypatch.setattr(every_cause, "like_a_device", lambda run, loader: True)
+    monkeypatch.setattr(loop_causes, "like_a_device", lambda run, loader: True)
     again = Planted()
     again.loader(**TRAINS, other=900, sampler=300)
     account = again.account()

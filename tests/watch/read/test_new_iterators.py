@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from pipebench.render.watch_verdict import verdict
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.read.gather import Process
 from pipebench.watch.read.summary import summarise
-from pipebench.watch.record.lines import FetchSums, LoaderFound, Moment, PassBegun, PassEnded, ProcessStarted
+from pipebench.watch.record.lines import FetchSums, LoaderFound, LoopSums, Moment, PassBegun, PassEnded, ProcessStarted
 from pipebench.watch.record.options import WatchOptions
 from pipebench.watch.record.spent import ROWS, SpentInPass, TimeSpent
 
@@ -74,6 +75,22 @@ def test_it_is_said_without_a_saving_or_is_none(how: Any, code: str) -> None:
     found = {one.code: one for one in run.account().causes if one.code not in ("training", "before-loops")}
     assert [*found] == [code] * bool(code)
     assert "new-iterators" not in found or found["new-iterators"].recoverable_s is None
+
+
+@pytest.mark.parametrize(("steps", "code"), [(STEPS, "new-iterators"), (STEPS // 4, "start-up")])
+def test_with_new_workers_in_each_step_it_is_no_validation(steps: int, code: str) -> None:
+    """The loop around it takes 10 batches. In fewer steps, a single batch may be of a short validation."""
+    run = Asked()
+    run.loader(trains=False, wait_for_worker=50, forward=500, backward=500)
+    place = next(n for n, one in enumerate(run.lines) if isinstance(one, LoopSums))
+    run.lines[place] = replace(run.lines[place], turns=STEPS, trained=STEPS)
+    run.steps(steps, persistent=False)
+    account = run.account()
+    causes = {one.code: one for one in account.causes}
+    assert code in causes and "validation" not in causes
+    if code == "new-iterators":
+        assert "threw away what its new workers had made ahead" in said(account)
+        assert causes[code].recoverable_s == pytest.approx((STEPS - 1) * 0.07)
 
 
 def test_the_loop_around_it_is_not_judged_and_the_next_move_is_one_iterator() -> None:

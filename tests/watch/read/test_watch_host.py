@@ -56,6 +56,9 @@ class _Process:
     def num_threads(self) -> int:
         return self.threads
 
+    def cpu_affinity(self) -> list[int]:
+        return [0, 3]
+
     def rlimit(self, resource: int) -> tuple[int, int]:
         assert resource == psutil.RLIMIT_NOFILE
         return self.limit, 4096
@@ -91,7 +94,8 @@ def test_the_highest_of_each_process_and_of_all_together(tmp_path: Path) -> None
     system.there[20] = _Process(999, 999, 1, 1)  # another one with its number: it has no file
     looker.look()
     found = looker.found
-    assert found.processes == {10: Held(100, 400, 6, 1024, 2), 20: Held(50, 290, 7, None, 3)}
+    cores = frozenset({0, 3})
+    assert found.processes == {10: Held(100, 400, 6, 1024, 2, cores), 20: Held(50, 290, 7, None, 3, cores)}
     assert found.pss_bytes == 150 and found.shared_bytes is None
 
 
@@ -146,6 +150,7 @@ def test_this_process_is_seen_as_it_is(tmp_path: Path, monkeypatch: pytest.Monke
     held = looker.found.processes[os.getpid()]
     assert held.pss_bytes and held.rss_bytes and 0 < held.pss_bytes <= held.rss_bytes
     assert held.descriptors and held.descriptors > 2 and held.threads and held.threads >= 2
+    assert held.cores == os.sched_getaffinity(0)
     assert "pipebench footprint" not in {one.name for one in threading.enumerate()}
 
 

@@ -18,7 +18,7 @@ from watching import PATIENCE_S, script
 
 from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.script import arrivals
-from pipebench.watch.script.phases import compiling
+from pipebench.watch.script.backward import compiling
 from pipebench.watch.worker import pickling
 
 NEEDED = {

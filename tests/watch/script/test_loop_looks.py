@@ -11,6 +11,7 @@ import torch
 
 from pipebench.watch.script import loop_looks
 from pipebench.watch.script.loop_looks import OFTEN_S, RARELY_S, LoopLooker
+from pipebench.watch.script.loop_place import place_in
 
 
 class Client:
@@ -237,3 +238,82 @@ def test_there_is_no_thread_while_the_process_forks_and_threading_knows_none():
     assert not looker._runs
     looker.go_on()
     assert not looker._runs
+
+
+def _iteration(at_work, model, *, augments, deeper):
+    """An iteration of a loop: it makes a batch ready, calls the model and a loss of its own."""
+    if augments:
+        at_work()
+    if deeper:
+        return _step(at_work, model)
+    model(at_work)
+    return at_work()  # a loss
+
+
+def _step(at_work, model):
+    at_work()
+    model(at_work)
+
+
+@pytest.mark.parametrize(
+    ("augments", "deeper", "early", "forward"),
+    [
+        (True, False, 2, 6),  # of the first iteration only the model is known
+        (True, True, 4, 3),  # two lines come before the model, one of them in a function that calls it
+        (False, True, 2, 3),
+        (False, False, 0, 6),
+    ],
+)
+def test_what_comes_before_the_model_makes_a_batch_ready(looker, augments, deeper, early, forward):
+    at_work, model = _seen_from_outside(looker.of), Model()
+    looker.of.early = lambda loader: True
+    for _ in range(3):
+        looker.of.came(1, sys._getframe())
+        _iteration(at_work, model, augments=augments, deeper=deeper)
+    looker.of.end()
+    (line,) = looker.written
+    assert sum(one.looks for one in line.places if one.early) == early
+    assert not any(one.looks for one in line.places if not one.early)
+    assert line.forward_looks == forward
+
+
+def test_after_the_backward_and_in_loops_that_do_not_train_nothing_is_early(looker):
+    at_work, model = _seen_from_outside(looker.of), Model()
+    _train(looker.of, 3, lambda: _iteration(at_work, model, augments=True, deeper=False))
+    (line,) = looker.written
+    assert line.forward_looks == 0 and not any(one.early for one in line.places)
+    assert sum(one.looks for one in line.places) == 6
+
+
+def test_the_model_stays_known_from_line_to_line(looker):
+    at_work, model = _seen_from_outside(looker.of), Model()
+    looker.of.early = lambda loader: True
+    for _ in range(2):
+        looker.of.came(1, sys._getframe())
+        _iteration(at_work, model, augments=True, deeper=False)
+        looker.of.write()
+    first, second = looker.written
+    assert [one.early for one in first.places] == [] and [one.early for one in second.places] == [True]
+
+
+@pytest.mark.parametrize(
+    ("file", "found"),
+    [
+        ("/lib/torchvision/transforms/v2/functional/_geometry.py", (False, False, False)),
+        ("/lib/torch/nn/functional.py", (False, False, True)),
+        ("/lib/torch/nn/modules/module.py", (True, True, True)),
+        ("/lib/torch/optim/adam.py", (True, False, False)),
+    ],
+)
+def test_modules_that_make_samples_are_no_model(file, found):
+    def frame(name, file, back=None):
+        return SimpleNamespace(f_code=SimpleNamespace(co_filename=file, co_qualname=name), f_lineno=3, f_back=back)
+
+    loop = frame("train", "/home/me/train.py")
+    step = frame("prepare", "/home/me/train.py", loop)
+    inner = frame(
+        "call", file, frame("_call_impl", "/lib/torch/nn/modules/module.py", step) if "vision" in file else step
+    )
+    place = place_in(inner, id(loop))
+    assert (place.trains, place.models, place.computes) == found
+    assert place.functions[0] == "prepare"

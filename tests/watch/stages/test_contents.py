@@ -11,7 +11,7 @@ import torch
 
 from pipebench.watch.read.described import content
 from pipebench.watch.record.lines import Content
-from pipebench.watch.worker.contents import content_of, samples_in
+from pipebench.watch.worker.contents import _unused, content_of, samples_in
 
 IDS = torch.ones(4, 10, dtype=torch.long)
 MASK = torch.tensor([[1] * 10, [1] * 6 + [0] * 4, [1] * 2 + [0] * 8, [1] * 2 + [0] * 8])
@@ -37,6 +37,38 @@ MASK = torch.tensor([[1] * 10, [1] * 6 + [0] * 4, [1] * 2 + [0] * 8, [1] * 2 + [
 )
 def test_what_a_batch_shows(batch: Any, expected: Content | None) -> None:
     assert content_of(batch) == expected
+
+
+_LONG = torch.zeros(4, 32, dtype=torch.long)
+_LONG[0, :8], _LONG[1, :5] = 7, 7
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    [
+        ((_LONG, torch.zeros(4)), (32, 24)),
+        ([_LONG.numpy()], (32, 24)),
+        ({"ids": _LONG, "label": torch.zeros(4)}, (32, 24)),
+        ((_LONG, _LONG[:, :20]), (32, 24)),  # the widest one
+        (_LONG + 1, (32, 24)),  # whatever stands for padding
+        ((_LONG[:, :8], torch.zeros(4)), (0, 0)),  # features, not tokens
+        ((_LONG.float(), torch.zeros(4)), (0, 0)),
+        (((_LONG > 0).long(), torch.zeros(4)), (0, 0)),  # a mask, or a label for each class
+        ((_LONG[:1], torch.zeros(4)), (0, 0)),  # one sample says nothing
+        ((torch.arange(128).reshape(4, 32), torch.zeros(4)), (32, 0)),
+        ("text", (0, 0)),
+        (_LONG.to("meta"), (0, 0)),
+    ],
+)
+def test_the_places_that_are_padding_in_all_samples(batch: Any, expected: tuple[int, int]) -> None:
+    assert _unused(batch) == expected
+    found = content_of(batch)
+    assert (found is not None) == (expected[1] > 0) and (found is None or found[-2:] == expected)
+
+
+def test_the_share_of_them_is_that_of_all_batches() -> None:
+    found = content([Content(2, 8, columns=64, unused=32), Content(2, 8, columns=64, unused=0)])
+    assert found is not None and found.unused_share == 0.25 and found.tokens is None
 
 
 @pytest.mark.parametrize(

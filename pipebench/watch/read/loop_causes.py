@@ -1,0 +1,98 @@
+"""Says what the work of loops besides waiting comes from: training, callbacks, and batches made ready. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from pipebench.results.account import Cause
+from pipebench.watch.read.collectives import other_alone_s
+from pipebench.watch.read.in_loop import Apart
+from pipebench.watch.read.like_a_device import like_a_device
+from pipebench.watch.read.of_causes import Seen
+from pipebench.watch.read.prepared import ROW, prepared
+from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
+
+_MATTERS = 0.05  # of the time of the loops; less is within their scatter
+_FIRST = 0.2  # of training: a first iteration that is mentioned
+
+
+def callbacks(seen: Seen) -> Iterable[Cause]:
+    """The part of training loops that is neither waiting nor training: logging, callbacks, clipping."""
+    training = [one for one in seen.in_loop if one.training]
+    apart = [(s, told) for s, told in seen.apart if told is not None]
+    if apart and len(apart) == len(seen.apart):
+        yield from _called(seen, apart)
+        return
+    even = bool(training) and all(like_a_device(seen.run, one.loader) for one in training)
+    if training:
+        saved = None if even and seen.result.device_idle is not None else seen.saved("other")
+        yield Cause(
+            "callbacks", min(seen.s("other"), _alone_s(seen)), saved, values={"even": 1} if even else {}, unsure=even
+        )
+
+
+def preparing(seen: Seen) -> Iterable[Cause]:
+    """Work on batches in the loop itself, before the model."""
+    for one in seen.in_loop:
+        spent, told = seen.s(ROW, loader=one.loader), prepared(seen.run, one.loader)
+        if spent and told is not None:
+            values: dict[str, str | int | float] = {"file": told.file, "line": told.line, "workers": one.workers}
+            values |= {"function": told.function} if told.function else {}
+            yield Cause(ROW, spent, seen.saved(ROW, loader=one.loader), one.loader, values)
+
+
+def padding(seen: Seen) -> Iterable[Cause]:
+    """Samples that are padded further than to the longest of their batch. What a model computes grows with them."""
+    for one in seen.in_loop:
+        share = (one.content.unused_share if one.content else None) or 0.0
+        spent = share * seen.s("forward", "backward", loader=one.loader)
+        yield Cause("padding", spent, spent, one.loader, {"share": share})
+
+
+def _alone_s(seen: Seen) -> float:
+    """The most that a rank does by itself there. What it waits for the other ranks is no work of its loop."""
+    alone = other_alone_s(seen.run, seen.s("forward"), seen.s("optimiser"))
+    return math.inf if alone is None else alone
+
+
+def _called(seen: Seen, apart: Sequence[tuple[float, Apart]]) -> Iterable[Cause]:
+    """The part that is no device's work, with the place of most of it."""
+    spent = min(_alone_s(seen), sum(s * (1 - told.device) for s, told in apart))
+    _, most = max(apart, key=lambda one: one[0] * (1 - one[1].device))
+    unsure = sum(s * told.unsure for s, told in apart) > 0.5 * spent
+    values: dict[str, str | int | float] = {"even": 1} if unsure else {}
+    if most.line:
+        values |= {"file": most.file, "line": most.line, **({"function": most.function} if most.function else {})}
+    saved = seen.saved("other")
+    yield Cause("callbacks", spent, spent if saved is None else min(spent, saved), values=values, unsure=unsure)
+
+
+def _device_s(seen: Seen) -> float:
+    """What the loops did besides waiting and training that seems to be a device's work."""
+    return sum(s * told.device for s, told in seen.apart if told is not None)
+
+
+def training(seen: Seen) -> Iterable[Cause]:
+    """Training itself, if it takes most of the loops. Its largest phase is named."""
+    phases = ("forward", "backward", "optimiser")
+    spent = {phase: seen.s(phase) for phase in phases}
+    total = sum(spent.values())
+    device_s = _device_s(seen)
+    if total + device_s >= 0.5 * seen.loops_s > 0:
+        largest = max(phases, key=lambda phase: spent[phase])
+        on_device = seen.result.device_idle is not None
+        first = _first_iteration_s(seen)
+        values: dict[str, str | int | float] = {"phase": largest, "phase_s": spent[largest]}
+        if first >= _FIRST * total > 0:
+            values["first_s"] = first
+        if device_s >= _MATTERS * seen.loops_s:
+            values["device_s"] = device_s
+        yield Cause("training", total + device_s, values=values, on_device=on_device)
+
+
+def _first_iteration_s(seen: Seen) -> float:
+    """What training took in the first iteration of all, where a compiler works, or a library is loaded."""
+    turns = (line for one in seen.in_loop for line in seen.run.turns(one.loader) if line.trained and line.turns == 1)
+    first = next((line for line in turns if line.first == 0 and line.number_of_pass == 0), None)
+    return sum(first.phases_ns[phase] for phase in (FORWARD, BACKWARD, OPTIMISER)) / 1e9 if first is not None else 0.0

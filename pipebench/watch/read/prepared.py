@@ -1,0 +1,87 @@
+"""Tells work on a batch in the loop itself, as decoding or augmenting before the model, from forward. Pure.
+
+The clock takes all time before a backward for forward. Looks at the loop's stack say more: what they find in a line
+above the first one that calls a model, and needs a core, makes the batch ready. Workers could do that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pipebench.results.watched import PhaseResult, WatchResult
+from pipebench.watch.read.gather import Run
+from pipebench.watch.read.in_loop import FEWEST, FEWEST_TURNS, needs_core, summed, with_neighbours
+from pipebench.watch.read.moves import idle_cores
+from pipebench.watch.record.record_file import FORWARD
+from pipebench.watch.record.trial_lines import LoopLooks
+
+ROW = "prepare"  # of the account, and of the causes
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The share of forward that makes batches ready, and where most of it is (`function` "": the loop's own line)."""
+
+    share: float
+    file: str
+    line: int
+    function: str
+
+
+def prepared(run: Run, loader: int) -> Prepared | None:
+    """What looks at the loop of a loader say; None if they found no such work, or are too few."""
+    lines = [one for process in run.of_script() for one in process.of(LoopLooks) if one.loader == loader]
+    early = [one for line in lines for one in line.places if one.early]
+    looks = sum(one.forward_looks for one in lines) + sum(one.looks for one in early)
+    on_device = any(one.idle for one in run.turns(loader))  # then a line of the loop may copy to it
+    before = [one for one in early if one.functions or not on_device]
+    found = [one for one in with_neighbours(summed(before)) if needs_core(one)]
+    if looks < FEWEST or sum(one.turns for one in lines) < FEWEST_TURNS or not found:
+        return None
+    most = max(found, key=lambda one: one.looks)
+    share = sum(one.looks for one in found) / looks
+    return Prepared(share, lines[0].file, most.line, most.functions[0] if most.functions else "")
+
+
+class Idle(NamedTuple):
+    """The workers of a loader, the share of the time for which they are busy, and that of the cores that none uses."""
+
+    workers: int
+    busy: float
+    cores: float
+
+
+def idle_of(result: WatchResult) -> dict[int, Idle]:
+    """What the workers of each loader could take over."""
+    found = {}
+    for one in result.loaders:
+        own = [worker for worker in result.workers if worker.loader == one.loader]
+        busy = sum(worker.busy_share for worker in own) / max(1, len(own))
+        idle = idle_cores(result, own, one.script_cores)
+        found[one.loader] = Idle(one.workers, busy, max(0.0, idle) / result.usable_cores)
+    return found
+
+
+def saved_s(spent_s: float, loop_s: float, idle: Idle) -> float | None:
+    """What workers would save of work that took `spent_s` of a loop of `loop_s`; None if they would save nothing.
+
+    The loop then takes as long as the workers or the cores need for the same work, at least.
+    """
+    if not idle.workers:
+        return None
+    of_workers = loop_s * (1.0 - idle.busy) - spent_s / idle.workers
+    return max(0.0, min(spent_s, of_workers, loop_s * idle.cores)) or None
+
+
+def with_prepared(run: Run, phases: Iterable[PhaseResult], loaders: Iterable[int]) -> Iterable[PhaseResult]:
+    """The phases of an iteration over these loaders, with a part of forward as one of its own."""
+    spent = {one: sum(sum(line.phases_ns[FORWARD : FORWARD + 1]) for line in run.turns(one)) for one in loaders}
+    told = {one: found.share for one in spent if (found := prepared(run, one)) is not None}
+    share = sum(told[one] * spent[one] for one in told) / max(1, sum(spent.values()))
+    for one in phases:
+        if one.phase == "forward" and share:
+            yield PhaseResult(ROW, one.s_per_iteration * share, one.share * share)
+            one = PhaseResult(one.phase, one.s_per_iteration * (1 - share), one.share * (1 - share))
+        yield one

@@ -1,0 +1,35 @@
+"""Watches `torch.autograd.backward`: what comes before it in an iteration is forward."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from pipebench.watch.record.patches import unseen
+from pipebench.watch.record.record_file import BACKWARD, FORWARD
+from pipebench.watch.script.phases import LoopPhases
+
+
+def compiling() -> bool:
+    asked = getattr(getattr(sys.modules.get("torch"), "compiler", None), "is_compiling", None)
+    return asked is not None and bool(asked())
+
+
+def watched_backward(loop: LoopPhases, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps `torch.autograd.backward`, which `Tensor.backward` calls too."""
+
+    @unseen
+    @functools.wraps(function)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        if compiling() or not loop.here.open:
+            return function(*args, **kwargs)
+        loop.spend(FORWARD, unnamed=FORWARD)
+        loop.here.open[-1].trained = True
+        try:
+            return function(*args, **kwargs)
+        finally:
+            loop.spend(BACKWARD)
+
+    return backward

@@ -1,0 +1,102 @@
+"""Where a thread is in a loop over a loader: in which line, what that calls, and whether it trains."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from inspect import CO_GENERATOR
+from types import CodeType, FrameType
+from typing import NamedTuple
+
+from pipebench.watch.record.patches import is_ours
+from pipebench.watch.script.made import within
+
+_DEEPEST = 60
+_MOST_NAMES = 8
+_TORCH = f"{os.sep}torch{os.sep}"
+_TRAINING = tuple(_TORCH + one for one in ("autograd", "optim", "amp", "_dynamo"))
+_COMPUTING = tuple(_TORCH + one for one in ("nn", "_tensor.py", "_ops.py"))
+_MODULES = f"{_TORCH}nn{os.sep}modules{os.sep}"
+_PREPARES = tuple(  # modules of torch that make samples: these are called before a model
+    os.sep + one.replace("/", os.sep)
+    for one in ("torchvision/transforms/", "torchaudio/transforms/", "kornia/augmentation/")
+)
+_ITERATES = ("__next__", "__iter__")  # of what a script or a library puts around a loader
+
+
+def loop_of(frame: FrameType | None) -> FrameType | None:
+    """The frame of the loop that takes batches, outside of torch's loaders and of what is put around them."""
+    while frame is not None and _around(frame.f_code):
+        frame = frame.f_back
+    return frame
+
+
+@functools.lru_cache(maxsize=256)
+def _around(code: CodeType) -> bool:
+    return bool(code.co_flags & CO_GENERATOR) or code.co_name in _ITERATES or within(code.co_filename)
+
+
+class Place(NamedTuple):
+    """The line of the loop, what it calls, and whether that is training for certain.
+
+    `path` has the lines from the loop inwards. `models` says that the last one calls a model, which is training too.
+    `computes` says that torch computes there: training, if it is not done before the model.
+    """
+
+    line: int
+    functions: tuple[str, ...]
+    path: tuple[tuple[CodeType, int], ...]
+    trains: bool
+    models: bool
+    computes: bool
+
+
+def place_in(frame: FrameType, loop: int) -> Place | None:
+    """Where the thread is in its loop. None: it waits for a batch, or is elsewhere."""
+    names: list[str] = []
+    path: list[tuple[CodeType, int]] = []
+    trains = models = computes = prepares = False
+    for one in _outwards(frame):
+        file, line = one.f_code.co_filename, (one.f_code, one.f_lineno)
+        if id(one) == loop:
+            path.append(line)
+            functions = tuple(reversed(names[-_MOST_NAMES:]))
+            trains = trains or models
+            return Place(one.f_lineno, functions, tuple(reversed(path)), trains, models, computes and not prepares)
+        if is_ours(file) or within(file):
+            return None
+        prepares |= any(part in file for part in _PREPARES)
+        if _MODULES in file and not prepares:
+            models = True
+            path.clear()  # what the model calls is no matter
+        else:
+            path.append(line)
+        trains |= any(part in file for part in _TRAINING)
+        computes |= any(part in file for part in _COMPUTING)
+        names.append(one.f_code.co_qualname)
+    return None
+
+
+def is_before(path: Sequence[tuple[CodeType, int]], model: Mapping[CodeType, int]) -> bool:
+    """Whether this way of calls leaves the one to the model's first call in a line above."""
+    for code, line in path:
+        first = model.get(code)
+        if first is None or line != first:
+            return first is not None and line < first
+    return False
+
+
+def note_first(model: dict[CodeType, int], path: Sequence[tuple[CodeType, int]]) -> None:
+    """Keeps the first line of each function that leads to a call of a model."""
+    for code, line in path:
+        before = model.get(code)
+        model[code] = line if before is None else min(before, line)
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    for _ in range(_DEEPEST):
+        if frame is None:
+            return
+        yield frame
+        frame = frame.f_back

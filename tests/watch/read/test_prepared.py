@@ -1,0 +1,92 @@
+"""Work on batches in the loop itself, before the model, is told from forward. The looks are made up."""
+
+from __future__ import annotations
+
+import pytest
+from planted_runs import TRAINS, Planted, said
+
+from pipebench.results.watched import PhaseResult, as_clocked
+from pipebench.watch.read.gather import Process, Run, ShownTime
+from pipebench.watch.read.prepared import Idle, Prepared, prepared, saved_s
+from pipebench.watch.record.lines import Content, LoopLooks, ProcessStarted
+from pipebench.watch.record.trial_lines import PlaceLooks
+
+AUGMENTS = PlaceLooks(62, ["augment"], 60, 40, 1_000_000, 900_000, True)
+
+
+def _looks(*places: PlaceLooks, forward: int = 40) -> LoopLooks:
+    return LoopLooks(1, "a/train.py", 50, list(places), forward)
+
+
+def _run(*lines: LoopLooks) -> Run:
+    return Run([Process([ProcessStarted(1, "script", 0), *lines])], ShownTime(), (1,))
+
+
+@pytest.mark.parametrize(
+    ("places", "forward", "found"),
+    [
+        ([AUGMENTS], 40, Prepared(0.6, "a/train.py", 62, "augment")),
+        ([AUGMENTS, AUGMENTS._replace(functions=["stack"], looks=20, line=63)], 20,
+         Prepared(0.8, "a/train.py", 62, "augment")),
+        ([AUGMENTS._replace(functions=[])], 40, Prepared(0.6, "a/train.py", 62, "")),  # in the loop's own line
+        ([AUGMENTS._replace(cpu_ns=100_000)], 40, None),  # it waits, as for a copy to a device
+        ([AUGMENTS._replace(early=False)], 40, None),  # after the backward: callbacks
+        ([AUGMENTS._replace(looks=9)], 9, None),  # too few
+    ],
+)  # fmt: skip
+def test_its_share_of_forward_is_that_of_the_looks(places, forward: int, found: Prepared | None) -> None:
+    assert prepared(_run(_looks(*places, forward=forward)), 1) == found
+
+
+@pytest.mark.parametrize(
+    ("workers", "busy", "cores", "saved"),
+    [
+        (2, 0.1, 0.5, 0.4),  # all of it: the workers and the cores have room
+        (1, 0.1, 0.5, 0.4),  # one worker needs 0.1 + 0.4 of the second
+        (1, 0.4, 0.5, 0.2),  # and here 0.4 + 0.4
+        (2, 0.1, 0.2, 0.2),  # the cores have no more room
+        (2, 1.0, 0.5, None),
+        (0, 0.0, 0.5, None),
+    ],
+)
+def test_workers_take_over_no_more_than_they_and_the_cores_have_room_for(workers, busy, cores, saved) -> None:
+    assert saved_s(0.4, 1.0, Idle(workers, busy, cores)) == (saved if saved is None else pytest.approx(saved))
+
+
+def test_it_is_a_row_a_phase_and_a_cause_with_its_line() -> None:
+    run = Planted()
+    run.loader(**{**TRAINS, "forward": 1400}, cpu=1000)
+    run.worker(busy=0.1, cpu=1.0)
+    run.lines.append(_looks(AUGMENTS))
+    account = run.account()
+    rows = {one.code: one for one in account.rows}
+    assert rows["prepare"].s == pytest.approx(0.84) and rows["forward"].s == pytest.approx(0.56)
+    (cause,) = (one for one in account.causes if one.code == "prepare")
+    assert cause.recoverable_s == rows["prepare"].recoverable_s and rows["prepare"].reason == "in-workers"
+    assert cause.recoverable_s == pytest.approx(0.84)
+    text = said(account)
+    assert "Most of it: augment, called in train.py:62. Doing it in the workers (in the dataset, or in" in text
+
+
+def test_without_room_in_the_workers_it_is_named_all_the_same() -> None:
+    run = Planted()
+    run.loader(**{**TRAINS, "forward": 1400}, workers=0)
+    run.lines.append(_looks(AUGMENTS))
+    (cause,) = (one for one in run.account().causes if one.code == "prepare")
+    assert cause.recoverable_s is None
+
+
+def test_where_looks_are_not_compared_it_belongs_to_forward() -> None:
+    phases = [PhaseResult("wait", 1.0, 0.25), PhaseResult("prepare", 1.0, 0.25), PhaseResult("forward", 2.0, 0.5)]
+    assert as_clocked(phases) == (PhaseResult("wait", 1.0, 0.25), PhaseResult("forward", 3.0, 0.75))
+    assert as_clocked(phases[::2]) == tuple(phases[::2])
+
+
+def test_padding_of_all_samples_is_a_cause_and_training_is_what_it_costs() -> None:
+    run = Planted()
+    run.loader(**TRAINS)
+    run.worker(content=Content(10, 80, columns=5120, unused=4096))
+    account = run.account()
+    (cause,) = (one for one in account.causes if one.code == "padding")
+    assert cause.recoverable_s == pytest.approx(0.8 * 0.9)
+    assert "80 % of a batch is padding at the end of all its samples. Training takes about" in said(account)
