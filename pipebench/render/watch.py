@@ -201,7 +201,7 @@ def _held(found: BatchContent, iteration_s: float) -> Iterable[str]:
     if found.padding_share is not None:
         yield f"and of its places for tokens {percent(found.padding_share)} are padding"
     if found.unused_share:
-        yield f"and at the end of its samples {percent(found.unused_share)} of the places are the same in all"
+        yield f"of the places of a sample {percent(found.unused_share)}, at its end, are the same in all"
 
 
 def _spans(result: WatchResult) -> list[Part]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pipebench.watch.read.gather import Run, loaders_found
+from pipebench.watch.read.gather import Process, Run, loaders_found
 from pipebench.watch.record.lines import BatchInFull
 
 _MAKES = ("decode", "transform")  # kinds of rows
 _STREAMS = (".__iter__", ".__next__")  # ends of names of rows
-_NEAR = 0.15
+_NEAR = 0.2
 _FEWEST = 2  # batches
 
 
@@ -27,10 +27,13 @@ def times_made(run: Run, loader: int) -> float | None:
     names = {stage.name for one in workers for stage in one.stages.values()}
     if not any(name.endswith(_STREAMS) for name in names):
         return None
-    batches, entered = 0, Counter[str]()
-    for process in workers:
-        for line in process.of(BatchInFull):
-            batches += 1
-            entered.update(process.stage(one).name for one in line.stages[1::2] if process.stage(one).kind in _MAKES)
-    each = [count / batches / described.batch_size for count in entered.values()] if batches >= _FEWEST else []
-    return min(each) if each and min(each) >= (1 - _NEAR) * described.workers else None
+    counted = [_least(process, line) for process in workers for line in process.of(BatchInFull)]
+    each = [one / described.batch_size for one in counted]
+    near = [abs(one - described.workers) <= _NEAR * described.workers for one in each]  # a buffer fills in few
+    return sum(each) / len(each) if len(each) >= _FEWEST and all(near) else None
+
+
+def _least(process: Process, line: BatchInFull) -> int:
+    """How often the decoder or transform ran that ran least in this batch; 0 without any."""
+    entered = Counter(stage.name for one in line.stages[1::2] if (stage := process.stage(one)).kind in _MAKES)
+    return min(entered.values(), default=0)

@@ -20,6 +20,7 @@ from pipebench.watch.read.stalls import period_of, waits_of
 
 _MATTERS = 0.05  # of the time of the loops; less is within their scatter
 _OF_RUN = 0.02
+_OF_LOOPS = 0.1  # waits for a core, which scatter more
 _LARGE_ONCE = 0.2  # of the run
 _MOST_ONCE = 0.5  # of the loops: a start of workers that a longer run does not repeat, as far as is known
 _LARGE_VALIDATION = 0.2  # of the loops: less is usual, if it hardly waits
@@ -234,6 +235,25 @@ def _without_core_s(seen: Seen, one: LoaderResult) -> float:
     return (max(kept) - min(kept)) / 1e9 if kept else 0.0
 
 
+def short_of_cores(seen: Seen) -> Iterable[Cause]:
+    """Workers that rest at times, but keep the loop's own thread from a core when they work: a cheaper stage helps.
+
+    Threads of the script and other processes keep it waiting, too.
+    """
+    cores = seen.result.usable_cores
+    for one in seen.in_loop:
+        workers, script = seen.workers(one), seen.script_cores(one) or 0.0
+        used = sum(map(cores_of, workers))
+        busy = sum(worker.busy_share for worker in workers) / max(1, len(workers))
+        if not used or busy >= _BUSY or one.workers > cores or used + script < USED_UP * cores:
+            continue
+        rivals = used + seen.result.taken_cores + max(0.0, script - 1.0)
+        waited = _without_core_s(seen, one) * used / rivals
+        if waited >= _OF_LOOPS * seen.loops_s:
+            values = {"workers": one.workers, "busy": busy, "core_s": waited, **_stage_values(seen, one)}
+            yield Cause("stage", waited, waited, one.loader, values)
+
+
 def competing(seen: Seen) -> Iterable[Cause]:
     """More workers than cores, which keep the loop's own thread from one."""
     cores = seen.result.usable_cores
@@ -332,7 +352,7 @@ def memory(seen: Seen) -> Iterable[Cause]:
 KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
     start_up, validation, sampler, hand_off, _plain("pin", "pin"),
     _plain("host-to-device", "host-to-device", on_device=True), preparing, padding, callbacks, no_workers, competing,
-    waiting,
+    short_of_cores, waiting,
 )  # fmt: skip
 
 

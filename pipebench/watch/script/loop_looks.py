@@ -246,7 +246,7 @@ class LoopLooker:
         """Where a look is counted. None: at training, of which forward is only counted."""
         forward = self.early(loop.loader)
         early = forward and not place.trains and is_before(place.path, own.model)
-        if early or not (forward or place.trains or place.computes):
+        if early or not (forward or place.trains):
             return place.line, place.functions, early
         if forward and place.models:
             note_first(own.model, place.path)

@@ -15,8 +15,8 @@ from pipebench.watch.script.made import within
 _DEEPEST = 60
 _MOST_NAMES = 8
 _TORCH = f"{os.sep}torch{os.sep}"
-_TRAINING = tuple(_TORCH + one for one in ("autograd", "optim", "amp", "_dynamo"))
-_COMPUTING = tuple(_TORCH + one for one in ("nn", "_tensor.py", "_ops.py"))
+_TRAINING = tuple(_TORCH + one for one in ("autograd", "optim", "amp", "_dynamo", os.path.join("nn", "utils", "clip")))
+_LENGTHS = ("__len__", "num_samples")  # of a loader and its samplers: to ask for them is no wait for a batch
 _MODULES = f"{_TORCH}nn{os.sep}modules{os.sep}"
 _PREPARES = tuple(  # modules of torch that make samples: these are called before a model
     os.sep + one.replace("/", os.sep)
@@ -41,7 +41,6 @@ class Place(NamedTuple):
     """The line of the loop, what it calls, and whether that is training for certain.
 
     `path` has the lines from the loop inwards. `models` says that the last one calls a model, which is training too.
-    `computes` says that torch computes there: training, if it is not done before the model.
     """
 
     line: int
@@ -49,22 +48,20 @@ class Place(NamedTuple):
     path: tuple[tuple[CodeType, int], ...]
     trains: bool
     models: bool
-    computes: bool
 
 
 def place_in(frame: FrameType, loop: int) -> Place | None:
     """Where the thread is in its loop. None: it waits for a batch, or is elsewhere."""
     names: list[str] = []
     path: list[tuple[CodeType, int]] = []
-    trains = models = computes = prepares = False
+    trains = models = prepares = False
     for one in _outwards(frame):
         file, line = one.f_code.co_filename, (one.f_code, one.f_lineno)
         if id(one) == loop:
             path.append(line)
             functions = tuple(reversed(names[-_MOST_NAMES:]))
-            trains = trains or models
-            return Place(one.f_lineno, functions, tuple(reversed(path)), trains, models, computes and not prepares)
-        if is_ours(file) or within(file):
+            return Place(one.f_lineno, functions, tuple(reversed(path)), trains or models, models)
+        if is_ours(file) or (within(file) and one.f_code.co_name not in _LENGTHS):
             return None
         prepares |= any(part in file for part in _PREPARES)
         if _MODULES in file and not prepares:
@@ -73,7 +70,6 @@ def place_in(frame: FrameType, loop: int) -> Place | None:
         else:
             path.append(line)
         trains |= any(part in file for part in _TRAINING)
-        computes |= any(part in file for part in _COMPUTING)
         names.append(one.f_code.co_qualname)
     return None
 

@@ -45,6 +45,7 @@ def _run(workers: int, crops: int, decodes: int, batches: int = 3, getter: str =
         (_run(2, 2 * BATCH, 2 * BATCH, getter="Traps.__getitem__"), None),  # a sampler divides it
         (_run(2, 2 * BATCH, 2 * BATCH, batches=0), None),
         (_run(2, 0, 0), None),  # no row says anything
+        (_run(2, 20 * BATCH, 20 * BATCH), None),  # a buffer of samples fills
     ],
 )
 def test_it_is_told_by_entries_of_rows(run: Run, times: float | None) -> None:

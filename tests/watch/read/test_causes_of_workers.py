@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from made_up_loop import loader, worker
-from planted_runs import TRAINS, Planted, said
+from planted_runs import MS, TRAINS, Planted, said
 
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.watch.launch.footprint import Footprint, Held
@@ -40,6 +40,27 @@ def test_one_batch_more_a_pass_is_no_uneven_work(
     mean = sum(batches) / most / len(batches)
     found = [*_resting(seen, loader(passes=passes, workers=4), made, whole, mean)]
     assert ("uneven-workers" in [one.code for one in found]) is uneven
+
+
+@pytest.mark.parametrize(
+    ("busy", "no_core", "cores", "found"),
+    [
+        (0.75, 400, 2, True),
+        (0.75, 50, 2, False),  # within the scatter
+        (0.75, 400, 8, False),  # cores are idle: others keep it waiting
+        (0.95, 400, 2, False),  # they never rest, so it waits for batches: another cause has that
+    ],
+)
+def test_workers_that_rest_at_times_may_keep_training_from_a_core(busy, no_core, cores, found: bool) -> None:
+    run = Planted()
+    run.loader(**TRAINS, passes=2, no_core=no_core, cpu=600)
+    for number in range(2):
+        run.worker(number, busy=busy, process_cpu_ns=int(busy * 1900 * MS))
+    causes = {one.code: one for one in run.account(cores).causes}
+    assert ("stage" in causes) is found
+    if found:
+        assert causes["stage"].s == causes["stage"].values["core_s"] == causes["stage"].recoverable_s
+        assert "for a core that they had. Faster loading could save about" in said(run.account(cores))
 
 
 @pytest.mark.parametrize(
