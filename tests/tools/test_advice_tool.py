@@ -94,6 +94,9 @@ def test_the_report_shows_the_last_line_of_each_script_and_counts_all(report):
         "advice_eighth",
         "advice_ninth",
         "advice_tenth",
+        "advice_eleventh",
+        "advice_twelfth",
+        "advice_thirteenth",
     ],
 )
 def test_the_published_tables_are_the_report_of_the_published_lines(report, name):

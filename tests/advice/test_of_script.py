@@ -1,0 +1,54 @@
+"""Changes of the script that a cause asks for: they are predicted from the account, and nothing is tried."""
+
+from dataclasses import replace
+
+import pytest
+from made_up_trials import seen
+
+from pipebench.remedies import divide_first, in_workers, padding
+from pipebench.results.account import Account, AccountRow, Cause
+
+PLACE = {"file": "train.py", "line": 71, "function": "augment"}
+
+
+@pytest.mark.parametrize(
+    ("remedy", "cause", "how"),
+    [
+        (in_workers, Cause("prepare", 6.0, 4.0, 1, PLACE), "collate_fn"),
+        (padding, Cause("padding", 4.0, 4.0, 1, {"share": 0.8}), "max(len(one) for one in samples)"),
+        (divide_first, Cause("each-makes-all", 4.0, 4.0, 1, {"times": 2.0}), "files[info.id :: info.num_workers]"),
+    ],
+)
+def test_its_gain_is_predicted_from_what_the_cause_could_save(remedy, cause, how):
+    """The account has 12 s of loops."""
+    found = remedy.propose(_with(cause), [])
+    assert found.of_script and not found.settings and not found.edits and how in " ".join(found.how)
+    assert found.predicted == pytest.approx(12 / 8)
+
+
+@pytest.mark.parametrize("remedy", [in_workers, padding, divide_first])
+@pytest.mark.parametrize(
+    "cause",
+    [
+        Cause("stage", 4.0, 4.0, 1, PLACE),
+        Cause("prepare", 4.0, None, 1, PLACE),  # nobody knows what could be saved of it
+        Cause("prepare", 0.1, 0.1, 1, PLACE),
+        Cause("padding", 0.1, 0.1, 1),
+        Cause("each-makes-all", 0.1, 0.1, 1),
+    ],
+)
+def test_without_the_cause_or_a_saving_worth_it_nothing_is_proposed(remedy, cause):
+    assert remedy.propose(_with(cause), []) is None
+
+
+def test_batches_prepared_in_the_loop_have_the_line_that_does_it():
+    found = in_workers.propose(_with(Cause("prepare", 6.0, 4.0, 1, PLACE)), [])
+    assert (found.at.name, found.at.file, found.at.line) == ("augment", "train.py", 71)
+    plain = {name: value for name, value in PLACE.items() if name != "function"}
+    assert in_workers.propose(_with(Cause("prepare", 6.0, 4.0, 1, plain)), []).at.name == "the loop"
+
+
+def _with(cause):
+    found = seen(0.5)
+    account = Account(12.0, (AccountRow("forward", 12.0, 1),), (cause,))
+    return replace(found, watched=replace(found.watched, account=account))
