@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipebench.remedies.seen import WORTH, Seen, without
+from pipebench.remedies.seen import Seen, of_cause
 from pipebench.results.advice import Change, Finding
 
 PLACE = 13
@@ -16,11 +16,4 @@ HOW = (
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
-    saved = seen.could_save("each-makes-all")
-    predicted = without(seen.watched, saved)
-    if predicted < WORTH:
-        return None
-    return Change(
-        "divide_first", {}, f"saves about {saved:.1f} s", predicted=predicted, title="a stream divided first",
-        how=HOW, of_script=True,
-    )  # fmt: skip
+    return of_cause(seen, seen.cause("each-makes-all"), "divide_first", "a stream divided first", HOW)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipebench.remedies.seen import WORTH, Seen, without
+from pipebench.remedies.seen import Seen, of_cause
 from pipebench.results.advice import Change, Finding, Place
 
 PLACE = 11
@@ -12,13 +12,9 @@ HOW = ("Do this work in the dataset's __getitem__, or in collate_fn: then worker
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
-    causes = seen.watched.account.causes if seen.watched.account else ()
-    found = next((one for one in causes if one.code == "prepare" and one.loader == seen.loader.loader), None)
-    saved = found.recoverable_s if found is not None else None
-    if found is None or not saved or (predicted := without(seen.watched, saved)) < WORTH:
+    found = seen.cause("prepare")
+    if found is None:
         return None
-    place = Place(str(found.values.get("function") or "the loop"), str(found.values["file"]), int(found.values["line"]))
-    return Change(
-        "in_workers", {}, f"saves about {saved:.1f} s", predicted=predicted, title="batches prepared in the workers",
-        how=HOW, at=place, of_script=True,
-    )  # fmt: skip
+    values = found.values
+    place = Place(str(values.get("function") or "the loop"), str(values["file"]), int(values["line"]))
+    return of_cause(seen, found, "in_workers", "batches prepared in the workers", HOW, place)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pipebench.predict.more_workers import NEARLY
-from pipebench.results.account import AccountRow
+from pipebench.results.account import AccountRow, Cause
 from pipebench.results.advice import Change, Place, Value
 from pipebench.results.drilled import DrilledLine
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
@@ -111,6 +111,15 @@ class Seen:
     def its_workers(self) -> list[WorkerResult]:
         """The workers of this loader, each with its figures."""
         return [one for one in self.watched.workers if one.loader == self.loader.loader]
+
+    def cause(self, code: str) -> Cause | None:
+        """The first cause of this code in the account of the watched part."""
+        account = self.watched.account
+        return next((one for one in account.causes if one.code == code), None) if account else None
+
+    def at_loader_of(self, cause: Cause | None) -> Place | None:
+        """Where the loader was made that a cause is about."""
+        return self.at(self.all_made.get(cause.loader or 0)) if cause is not None else None
 
     def could_save(self, code: str) -> float:
         """The seconds that this cause could save of the watched part."""
@@ -342,6 +351,19 @@ def account_s(seen: Seen, code: str) -> list[tuple[float, AccountRow]]:
     """The rows of this code in the account of the watched part, each with its seconds."""
     rows = seen.watched.account.rows if seen.watched.account else ()
     return [(one.s, one) for one in rows if one.code == code]
+
+
+def of_cause(
+    seen: Seen, cause: Cause | None, remedy: str, title: str, how: tuple[str, ...], at: Place | None = None
+) -> Change | None:
+    """A change of the script that would save what a cause could save, as predicted; None if that is not worth it."""
+    saved = (cause.recoverable_s if cause is not None else None) or 0.0
+    predicted = without(seen.watched, saved)
+    if predicted < WORTH:
+        return None
+    return Change(
+        remedy, {}, f"saves about {saved:.1f} s", predicted=predicted, title=title, how=how, at=at, of_script=True
+    )
 
 
 def without(watched: WatchResult, saved_s: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipebench.remedies.seen import WORTH, Seen, without
+from pipebench.remedies.seen import Seen, of_cause
 from pipebench.results.advice import Change, Finding
 
 PLACE = 13
@@ -16,11 +16,4 @@ HOW = (
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
-    saved = seen.could_save("uneven-workers")
-    predicted = without(seen.watched, saved)
-    if predicted < WORTH:
-        return None
-    return Change(
-        "spread_evenly", {}, f"saves about {saved:.1f} s", predicted=predicted, title="work spread evenly",
-        how=HOW, of_script=True,
-    )  # fmt: skip
+    return of_cause(seen, seen.cause("uneven-workers"), "spread_evenly", "work spread evenly", HOW)
