@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 
 _THIS_THREAD = "/proc/thread-self/schedstat"
 
@@ -15,6 +16,12 @@ def core_wait_ns(thread: int | None = None) -> int:
     """
     fields = _read(_THIS_THREAD if thread is None else f"/proc/self/task/{thread}/schedstat").split()
     return int(fields[1]) if len(fields) > 1 else 0
+
+
+def children_cpu_ns() -> int:
+    """Nanoseconds of CPU time of programs that this process started and waited for, as an ffmpeg: see getrusage(2)."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return int((used.ru_utime + used.ru_stime) * 1e9)
 
 
 def read_bytes() -> int:

@@ -168,10 +168,11 @@ class FetchSums:
     """What the fetcher of one process did since its last line of this kind.
 
     Written after each of the first two, then at intervals. Fetches lie between `begin` and `end`. `busy_ns` is the
-    wall time in them, `cpu_ns` the thread's CPU time, and `core_wait_ns` the time in which it had no core.
-    `process_cpu_ns` and `read_bytes` are of the process since its start. `stages_ns` is the exclusive wall time of each
-    stage, by its number; `whole_ns` includes the stages inside, of functions. `lengths` are those of single samples. A
-    failed batch counts in `failed` alone. `content` is of batches that were looked at, `single` of a process's first.
+    wall time in them, `cpu_ns` the thread's CPU time with that of programs it waited for (at most the wall time), and
+    `core_wait_ns` the time in which it had no core. `process_cpu_ns` and `read_bytes` are of the process since its
+    start. `stages_ns` is the exclusive wall time of each stage, by its number; `whole_ns` includes the stages inside,
+    of functions. `lengths` are those of single samples. A failed batch counts in `failed` alone. `content` is of
+    batches that were looked at, `single` of a process's first.
     """
 
     loader: int

@@ -9,7 +9,7 @@ from time import perf_counter_ns, process_time_ns
 
 from pipebench.watch.record import thread_pools
 from pipebench.watch.record.exclusive_time import StageTimer, stages
-from pipebench.watch.record.kernel_counts import read_bytes
+from pipebench.watch.record.kernel_counts import children_cpu_ns, read_bytes
 from pipebench.watch.record.last_sample import PresentSample, text_of
 from pipebench.watch.record.lines import BatchInFull, Collected, Content, FetchSums
 from pipebench.watch.record.pace import SINGLE, Pace
@@ -171,7 +171,7 @@ class Sums:
             busy_ns=self.busy,
             cpu_ns=self.cpu,
             core_wait_ns=self.core_wait,
-            process_cpu_ns=process_time_ns(),
+            process_cpu_ns=process_time_ns() + children_cpu_ns(),
             read_bytes=read_bytes(),
             stages_ns=used,
             whole_ns=self.timer.whole,

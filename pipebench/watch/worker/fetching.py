@@ -13,7 +13,7 @@ from typing import Any
 
 from pipebench.watch.record.exclusive_time import local, stages, timed
 from pipebench.watch.record.from_handlers import forgiving
-from pipebench.watch.record.kernel_counts import core_wait_ns
+from pipebench.watch.record.kernel_counts import children_cpu_ns, core_wait_ns
 from pipebench.watch.record.last_sample import PresentSample
 from pipebench.watch.record.lines import Moment
 from pipebench.watch.record.patches import Patches, unseen, without_our_frames
@@ -67,7 +67,7 @@ def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
         present = sums.present
         if present is not None:
             present.begin()
-        waited, cpu = core_wait_ns(), thread_time_ns()  # system calls: outside the rows, once a batch
+        waited, cpu = core_wait_ns(), _cpu_ns()  # system calls: outside the rows, once a batch
         failed, found = True, None
         began = timer.begin()
         try:
@@ -83,13 +83,18 @@ def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
             timer.end()
             if getattr(fetcher, name) is stand_in:
                 setattr(fetcher, name, own)
-            cpu, waited = thread_time_ns() - cpu, core_wait_ns() - waited
+            cpu, waited = min(_cpu_ns() - cpu, timer.last - began), core_wait_ns() - waited
             if present is not None:
                 present.end()
             _note(sums, began, (cpu, waited), failed, found)
 
     fetcher.fetch = fetch
     return fetcher
+
+
+def _cpu_ns() -> int:
+    """The CPU time of this thread and of the programs that its process waited for; these may use several cores."""
+    return thread_time_ns() + children_cpu_ns()
 
 
 def _note(sums: Sums, began: int, counts: tuple[int, int], failed: bool, found: Any) -> None:

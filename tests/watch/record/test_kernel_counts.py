@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,3 +43,9 @@ def test_bytes_that_are_read_are_counted(tmp_path: Path) -> None:
     before = kernel_counts.read_bytes()
     (tmp_path / "file").read_bytes()
     assert before == 0 or kernel_counts.read_bytes() - before >= 100_000
+
+
+def test_a_program_that_was_waited_for_is_counted() -> None:
+    before = kernel_counts.children_cpu_ns()
+    subprocess.run([sys.executable, "-S", "-c", "sum(range(2_000_000))"], check=True)
+    assert kernel_counts.children_cpu_ns() > before

@@ -72,6 +72,21 @@ def test_a_sample_has_no_system_call_of_ours(make: Callable[[], Any], monkeypatc
     assert many["time.perf_counter_ns"] >= few["time.perf_counter_ns"] + 2 * 30
 
 
+def test_programs_that_a_sample_starts_count_as_its_cpu_time_up_to_the_wall_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before a fetch and after it: the second pair is of a program that uses more than one core."""
+    monkeypatch.setattr(fetching, "thread_time_ns", lambda: 0)
+    used = iter([0, 5_000, 5_000, 10**18])
+    monkeypatch.setattr(fetching, "children_cpu_ns", lambda: next(used))
+    with watching() as seen:
+        for _ in DataLoader(Photos(), 32):
+            pass
+    loader = seen.result.loaders[0]
+    assert loader.sample_cpu_s is not None and loader.sample_s is not None
+    assert 0 < loader.sample_cpu_s <= 1.01 * loader.sample_s
+
+
 @pytest.mark.parametrize("figure", ["thread_time_ns", "core_wait_ns"])
 def test_the_kernel_is_asked_twice_a_batch_and_outside_the_rows(monkeypatch: pytest.MonkeyPatch, figure: str) -> None:
     read: list[bool] = []
@@ -83,6 +98,7 @@ def test_the_kernel_is_asked_twice_a_batch_and_outside_the_rows(monkeypatch: pyt
 
     monkeypatch.setattr(fetching, "thread_time_ns", lambda: 0)
     monkeypatch.setattr(fetching, "core_wait_ns", lambda: 0)
+    monkeypatch.setattr(fetching, "children_cpu_ns", lambda: 0)
     monkeypatch.setattr(fetching, figure, planted)
     with watching() as seen:
         for _ in DataLoader(Photos(), 16):
