@@ -12,12 +12,18 @@ from typing import NamedTuple
 
 from pipebench.results.watched import PhaseResult, WatchResult
 from pipebench.watch.read.gather import Run
-from pipebench.watch.read.in_loop import FEWEST, FEWEST_TURNS, needs_core, summed, with_neighbours
+from pipebench.watch.read.in_loop import FEWEST, FEWEST_TURNS, needs_core, summed, with_neighbours, words_of
 from pipebench.watch.read.moves import idle_cores
 from pipebench.watch.record.record_file import FORWARD
-from pipebench.watch.record.trial_lines import LoopLooks
+from pipebench.watch.record.trial_lines import LoopLooks, PlaceLooks
 
 ROW = "prepare"  # of the account, and of the causes
+_WHOLE = ("log", "logs", "net")  # as whole words: they begin others
+_OF_SOUND = ("mel", "spec", "amplitude")  # as in log_mel: no logging
+_OTHERS = (
+    "logger", "logging", "metric", "report", "print", "plot", "save", "checkpoint", "callback", "wandb", "tensorboard",
+    "progress", "loss", "regular", "penalt", "backward", "model", "optim", "schedul",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -37,12 +43,19 @@ def prepared(run: Run, loader: int) -> Prepared | None:
     looks = sum(one.forward_looks for one in lines) + sum(one.looks for one in early)
     on_device = any(one.idle for one in run.turns(loader))  # then a line of the loop may copy to it
     before = [one for one in early if one.functions or not on_device]
-    found = [one for one in with_neighbours(summed(before)) if needs_core(one)]
+    found = [one for one in with_neighbours(summed(before)) if needs_core(one) and not _other_work(one)]
     if looks < FEWEST or sum(one.turns for one in lines) < FEWEST_TURNS or not found:
         return None
     most = max(found, key=lambda one: one.looks)
     share = sum(one.looks for one in found) / looks
     return Prepared(share, lines[0].file, most.line, most.functions[0] if most.functions else "")
+
+
+def _other_work(place: PlaceLooks) -> bool:
+    """Whether the function that is called there is named like training or logging: then it makes no batch ready."""
+    words = words_of(place.functions[0].rpartition(".")[2]) if place.functions else []
+    sound = any(word.startswith(_OF_SOUND) for word in words)
+    return not sound and any(word in _WHOLE or word.startswith(_OTHERS) for word in words)
 
 
 class Idle(NamedTuple):

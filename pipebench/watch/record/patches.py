@@ -47,7 +47,9 @@ def in_place_of(make: Callable[..., Any], plain: Any, operation: str, **names: A
                 setattr(node, name, getattr(call, name))
     space = {**make.__globals__, "__name__": plain.__module__, **names}
     exec(compile(tree, plain.__code__.co_filename, "exec"), space)
-    return functools.wraps(plain)(space[make.__name__](plain))
+    made = space[make.__name__](plain)
+    made.__code__ = made.__code__.replace(co_qualname=plain.__code__.co_qualname)  # of looks at its frame
+    return functools.wraps(plain)(made)
 
 
 def is_wrapper(function: Any) -> bool:

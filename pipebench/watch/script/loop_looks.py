@@ -26,7 +26,7 @@ from pipebench.watch.record.kernel_counts import core_wait_ns
 from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import LoopLooks, PlaceLooks
-from pipebench.watch.script.loop_place import Place, is_before, loop_of, note_first, place_in
+from pipebench.watch.script.loop_place import Place, called_from, leaves_before, loop_of, note_first, place_in
 
 OFTEN_S = 0.01  # between two looks, on average
 RARELY_S = 0.15  # a look takes 20 to 60 µs of the loop's time, and there are two at a time: below 0.1 %
@@ -245,9 +245,11 @@ class LoopLooker:
     def _key(self, loop: _Loop, own: _OfLoader, place: Place, again: bool) -> Key | None:
         """Where a look is counted. None: at training, of which forward is only counted."""
         forward = self.early(loop.loader)
-        early = forward and not place.trains and is_before(place.path, own.model)
-        if early or not (forward or place.trains):
-            return place.line, place.functions, early
+        leaves = leaves_before(place.path, own.model) if forward and not place.trains else None
+        if leaves is not None:
+            return place.line, called_from(place.path, leaves), True
+        if not (forward or place.trains):
+            return place.line, place.functions, False
         if forward and place.models:
             note_first(own.model, place.path)
         own.forward_looks += forward and bool(own.model) and not again

@@ -13,6 +13,7 @@ from pipebench.watch.record.patches import is_ours
 from pipebench.watch.script.made import within
 
 _DEEPEST = 60
+_OF_MODELS = ("forward", "loss")  # in names of functions that call a model: all that they do is training
 _MOST_NAMES = 8
 _TORCH = f"{os.sep}torch{os.sep}"
 _TRAINING = tuple(_TORCH + one for one in ("autograd", "optim", "amp", "_dynamo", os.path.join("nn", "utils", "clip")))
@@ -74,13 +75,22 @@ def place_in(frame: FrameType, loop: int) -> Place | None:
     return None
 
 
-def is_before(path: Sequence[tuple[CodeType, int]], model: Mapping[CodeType, int]) -> bool:
-    """Whether this way of calls leaves the one to the model's first call in a line above."""
-    for code, line in path:
+def leaves_before(path: Sequence[tuple[CodeType, int]], model: Mapping[CodeType, int]) -> int | None:
+    """At which call of this way it leaves the one to the model's first call, if that is in a line above; else None."""
+    for place, (code, line) in enumerate(path):
         first = model.get(code)
         if first is None or line != first:
-            return first is not None and line < first
-    return False
+            inside = place and any(word in code.co_name for word in _OF_MODELS)
+            return place if first is not None and line < first and not inside else None
+    return None
+
+
+def called_from(path: Sequence[tuple[CodeType, int]], place: int) -> tuple[str, ...]:
+    """What is called from there on, without torch's own calls of modules around it."""
+    inner = [code for code, _ in path[place + 1 :]]
+    while len(inner) > 1 and _MODULES in inner[0].co_filename:
+        del inner[0]
+    return tuple(code.co_qualname for code in inner[:_MOST_NAMES])
 
 
 def note_first(model: dict[CodeType, int], path: Sequence[tuple[CodeType, int]]) -> None:

@@ -64,9 +64,23 @@ def _unused(batch: Any) -> tuple[int, int]:
     widest = max(tables, key=lambda one: int(one.shape[1]))
     if int(widest.max()) < 2:  # a mask, or a label for each column
         return 0, 0
-    same = (widest == widest[:1, -1:]).all(0).tolist()
-    used = len(same) - same[::-1].index(False) if False in same else 0
-    return len(same), len(same) - used
+    columns = int(widest.shape[1])
+    return columns, max(_at_end(widest, range(columns - 1, -1, -1)), _at_end(widest, range(columns)))
+
+
+def _at_end(table: Any, columns: Sequence[int]) -> int:
+    """How many columns, in this order, hold one number in all samples, if what comes next ends at other places.
+
+    In a table of features, it does not: the last column that differs is a feature of most samples.
+    """
+    padding = table[:1, columns[0] : columns[0] + 1]
+    equal = table == padding
+    same = equal.all(0).tolist()
+    unused = next((nth for nth, column in enumerate(columns) if not same[column]), 0)
+    if not unused:
+        return 0
+    longest = int(equal.shape[0]) - int(equal[:, columns[unused]].sum())
+    return unused if 2 * longest <= int(equal.shape[0]) else 0
 
 
 def _is_table(one: Any) -> bool:

@@ -32,6 +32,10 @@ def _run(*lines: LoopLooks) -> Run:
         ([AUGMENTS._replace(cpu_ns=100_000)], 40, None),  # it waits, as for a copy to a device
         ([AUGMENTS._replace(early=False)], 40, None),  # after the backward: callbacks
         ([AUGMENTS._replace(looks=9)], 9, None),  # too few
+        ([AUGMENTS._replace(functions=["Meter.log_step"])], 40, None),  # named like logging
+        ([AUGMENTS._replace(functions=["VAE.loss"])], 40, None),  # like training
+        ([AUGMENTS._replace(functions=["VAE.prepare"])], 40, Prepared(0.6, "a/train.py", 62, "VAE.prepare")),
+        ([AUGMENTS._replace(functions=["log_mel"])], 40, Prepared(0.6, "a/train.py", 62, "log_mel")),
     ],
 )  # fmt: skip
 def test_its_share_of_forward_is_that_of_the_looks(places, forward: int, found: Prepared | None) -> None:

@@ -320,6 +320,47 @@ def test_the_model_stays_known_from_line_to_line(looker):
     assert [one.early for one in first.places] == [] and [one.early for one in second.places] == [True]
 
 
+def test_what_a_loss_of_a_model_does_before_its_layers_is_training(looker):
+    at_work, model = _seen_from_outside(looker.of), Model()
+    looker.of.early = lambda loader: True
+
+    def loss():
+        at_work()
+        model(at_work)
+
+    for _ in range(3):
+        looker.of.came(1, sys._getframe())
+        loss()
+    looker.of.end()
+    (line,) = looker.written
+    assert not line.places and line.forward_looks == 5
+
+
+def test_what_makes_a_batch_ready_is_named_where_its_way_leaves_that_to_the_model(looker):
+    at_work, model = _seen_from_outside(looker.of), Model()
+    looker.of.early = lambda loader: True
+
+    class Augment(torch.nn.Module):
+        def forward(self, at_work):
+            at_work()
+
+    def augmented():
+        Augment()(at_work)
+
+    def step():
+        augmented()
+        model(at_work)
+
+    file = os.path.join(os.sep, "lib", "torchvision", "transforms", "v2.py")
+    Augment.forward.__code__ = Augment.forward.__code__.replace(co_filename=file)
+    for _ in range(2):
+        looker.of.came(1, sys._getframe())
+        step()
+    looker.of.end()
+    (place,) = (one for one in looker.written[0].places if one.early)
+    assert [one.rpartition(".")[2] for one in place.functions[:1]] == ["augmented"]
+
+
 @pytest.mark.parametrize(
     ("file", "found"),
     [

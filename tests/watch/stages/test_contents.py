@@ -41,6 +41,8 @@ def test_what_a_batch_shows(batch: Any, expected: Content | None) -> None:
 
 _LONG = torch.zeros(4, 32, dtype=torch.long)
 _LONG[0, :8], _LONG[1, :5] = 7, 7
+_FLAGS = torch.arange(128).reshape(4, 32) % 7 + 1
+_FLAGS[:, 20:] = 0
 
 
 @pytest.mark.parametrize(
@@ -56,6 +58,9 @@ _LONG[0, :8], _LONG[1, :5] = 7, 7
         (((_LONG > 0).long(), torch.zeros(4)), (0, 0)),  # a mask, or a label for each class
         ((_LONG[:1], torch.zeros(4)), (0, 0)),  # one sample says nothing
         ((torch.arange(128).reshape(4, 32), torch.zeros(4)), (32, 0)),
+        (_LONG.flip(1), (32, 24)),  # on the left
+        (_FLAGS, (32, 0)),  # features of which the last are rare
+        (_FLAGS.numpy(), (32, 0)),
         ("text", (0, 0)),
         (_LONG.to("meta"), (0, 0)),
     ],
