@@ -86,9 +86,9 @@ def leaves_before(path: Sequence[tuple[CodeType, int]], model: Mapping[CodeType,
 
 
 def called_from(path: Sequence[tuple[CodeType, int]], place: int) -> tuple[str, ...]:
-    """What is called from there on, without torch's own calls of modules around it."""
+    """What is called from there on, without torch's own calls of modules, or a comprehension, around it."""
     inner = [code for code, _ in path[place + 1 :]]
-    while len(inner) > 1 and _MODULES in inner[0].co_filename:
+    while len(inner) > 1 and (_MODULES in inner[0].co_filename or inner[0].co_name.startswith("<")):
         del inner[0]
     return tuple(code.co_qualname for code in inner[:_MOST_NAMES])
 
