@@ -80,7 +80,7 @@ def place_of(names: Sequence[str]) -> slice | None:
     begin = end = names.index(_RESIZE)
     while begin and names[begin - 1] in (*SAME_WHEN_SMALL, *_CONVERSIONS):
         begin -= 1
-    while begin < end and names[begin] in _CONVERSIONS and names[begin] not in chains.FIRST:
+    while begin < end and names[begin] in (*chains.CONVERSIONS, chains.LAST):
         begin += 1
     return slice(begin, end + 1) if begin < end else None
 

@@ -49,10 +49,8 @@ def _validation(one: Cause, values: Any, part: str) -> str:
     if waits := values.get("waits_s"):
         said += f" Up to {seconds(waits)} of that could be saved by faster loading (predicted, not tried)."
     if "kept" in values:
-        said += (
-            " Training takes no batch from a loader. If it uses these, take them from the loader in the training loop: "
-        )
-        said += "then workers make them meanwhile."
+        said += " Training takes no batch from a loader. If it uses these, take them from the loader in the training "
+        said += "loop: then workers make them meanwhile."
     return said
 
 

@@ -15,10 +15,10 @@ from pipebench.watch.read.all_made import times_made
 from pipebench.watch.read.gather import NO_LOADER, Run, loaders_found
 from pipebench.watch.read.loop_causes import callbacks, padding, preparing, training
 from pipebench.watch.read.moves import LEAST_CORES, USED_UP, cores_of, idle_cores, longest_hand_off_s, slow_hand_off
-from pipebench.watch.read.of_causes import Seen
+from pipebench.watch.read.moves import busy as busy_of
+from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.stalls import period_of, waits_of
 
-_MATTERS = 0.05  # of the time of the loops; less is within their scatter
 _OF_RUN = 0.02
 _OF_LOOPS = 0.1  # waits for a core, which scatter more
 _LARGE_ONCE = 0.2  # of the run
@@ -79,7 +79,7 @@ def validation(seen: Seen) -> Iterable[Cause]:
         own = described[row.loader].batch_size if row.loader in described else None
         if own and own * _FEWER <= trains:
             counts |= {"batch": own, "trains": trains}
-        if row.s < _LARGE_VALIDATION * seen.loops_s and waits < _MATTERS * seen.loops_s:
+        if row.s < _LARGE_VALIDATION * seen.loops_s and waits < MATTERS * seen.loops_s:
             continue
         yield Cause("validation", row.s, row.recoverable_s, row.loader, {**counts, "waits_s": waits})
 
@@ -154,7 +154,7 @@ def waiting(seen: Seen) -> Iterable[Cause]:
         workers = seen.workers(one)  # also those that have no data
         waited = seen.s("wait-for-worker", loader=one.loader)
         saved = seen.saved("wait-for-worker", loader=one.loader)
-        busy = sum(worker.busy_share for worker in workers) / max(1, len(workers))
+        busy = busy_of(workers)
         values: dict[str, str | int | float] = {"workers": one.workers, "busy": busy}
         if busy >= _BUSY and (late := _late(seen, one)):
             waited, saved, values["late_s"] = waited + late, (saved or 0.0) + late, late
@@ -244,7 +244,7 @@ def short_of_cores(seen: Seen) -> Iterable[Cause]:
     for one in seen.in_loop:
         workers, script = seen.workers(one), seen.script_cores(one) or 0.0
         used = sum(map(cores_of, workers))
-        busy = sum(worker.busy_share for worker in workers) / max(1, len(workers))
+        busy = busy_of(workers)
         if not used or busy >= _BUSY or one.workers > cores or used + script < USED_UP * cores:
             continue
         rivals = used + seen.result.taken_cores + max(0.0, script - 1.0)
@@ -318,7 +318,7 @@ def _uneven_batches(seen: Seen, one: LoaderResult, whole: Cause) -> Iterable[Cau
 
 def once(seen: Seen) -> Iterable[Cause]:
     """What is done once in a run, or between its loops, if it is a large part of the run."""
-    for code, least in (("outside-loops", _MATTERS), ("before-loops", _LARGE_ONCE), ("after-loops", _LARGE_ONCE)):
+    for code, least in (("outside-loops", MATTERS), ("before-loops", _LARGE_ONCE), ("after-loops", _LARGE_ONCE)):
         if (spent := seen.s(code)) >= least * seen.account.wall_s:
             yield Cause(code, spent)
 
@@ -366,7 +366,7 @@ def causes(run: Run, result: WatchResult, account: Account) -> tuple[Cause, ...]
     """
     seen = Seen(run, result, account)
     found = [cause for kind in KINDS for cause in kind(seen)]
-    least = max(_MATTERS * seen.loops_s, _OF_RUN * (account.wall_s - seen.s("not-recorded")))
+    least = max(MATTERS * seen.loops_s, _OF_RUN * (account.wall_s - seen.s("not-recorded")))
     large = [one for one in found if one.s >= least > 0 and one.recoverable_s != 0.0]
     device = result.device_idle is not None
     large = [replace(one, on_device=one.on_device or device) for one in large]

@@ -30,6 +30,7 @@ from pipebench.watch.record.lines import (
     StageName,
 )
 from pipebench.watch.record.spent import ROWS, TimeSpent
+from pipebench.watch.record.trial_lines import LoopLooks
 
 Place = tuple[int, int]
 """A loader's number, and the number of a pass over it."""
@@ -188,6 +189,10 @@ class Run:
             for one in self.shown.holds(process.of(LoopSums))
             if one.loader == loader
         ]
+
+    def looks(self, loader: int) -> list[LoopLooks]:
+        """What looks at the loop of a loader found, also in the warm-up."""
+        return [one for process in self.of_script() for one in process.of(LoopLooks) if one.loader == loader]
 
     def sums(self, loader: int) -> list[tuple[Process, FetchSums]]:
         return [

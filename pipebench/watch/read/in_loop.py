@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pipebench.watch.read.gather import Run
-from pipebench.watch.record.trial_lines import LoopLooks, PlaceLooks
+from pipebench.watch.record.trial_lines import PlaceLooks
 
 Kind = Literal["device", "callbacks", "unsure"]
 FEWEST = 20  # looks
@@ -55,7 +55,7 @@ class Apart:
 
 def told_apart(run: Run, loader: int) -> Apart | None:
     """What looks at the loop of a loader say; None without enough of them."""
-    lines = [one for process in run.of_script() for one in process.of(LoopLooks) if one.loader == loader]
+    lines = run.looks(loader)
     turns = sum(one.turns for one in lines)
     places = summed(one for line in lines for one in line.places if not one.early)
     looks = sum(one.looks for one in places)

@@ -9,11 +9,10 @@ from pipebench.results.account import Cause
 from pipebench.watch.read.collectives import other_alone_s
 from pipebench.watch.read.in_loop import Apart
 from pipebench.watch.read.like_a_device import like_a_device
-from pipebench.watch.read.of_causes import Seen
+from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.prepared import ROW, prepared
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
 
-_MATTERS = 0.05  # of the time of the loops; less is within their scatter
 _FIRST = 0.2  # of training: a first iteration that is mentioned
 
 
@@ -86,7 +85,7 @@ def training(seen: Seen) -> Iterable[Cause]:
         values: dict[str, str | int | float] = {"phase": largest, "phase_s": spent[largest]}
         if first >= _FIRST * total > 0:
             values["first_s"] = first
-        if device_s >= _MATTERS * seen.loops_s:
+        if device_s >= MATTERS * seen.loops_s:
             values["device_s"] = device_s
         yield Cause("training", total + device_s, values=values, on_device=on_device)
 

@@ -12,6 +12,7 @@ from pipebench.watch.read.in_loop import Apart, told_apart
 from pipebench.watch.record.lines import LoopSums, PassBegun
 from pipebench.watch.record.spent import TimeSpent
 
+MATTERS = 0.05  # of the time of the loops; less is within their scatter
 ONCE = ("interpreter", "before-loops", "after-loops", "exit", "not-recorded")
 
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from pipebench.results.watched import PhaseResult, WatchResult
 from pipebench.watch.read.gather import Run
 from pipebench.watch.read.in_loop import FEWEST, FEWEST_TURNS, needs_core, summed, with_neighbours, words_of
-from pipebench.watch.read.moves import idle_cores
+from pipebench.watch.read.moves import busy, idle_cores
 from pipebench.watch.record.record_file import FORWARD
-from pipebench.watch.record.trial_lines import LoopLooks, PlaceLooks
+from pipebench.watch.record.trial_lines import PlaceLooks
 
 ROW = "prepare"  # of the account, and of the causes
 _WHOLE = ("log", "logs", "net")  # as whole words: they begin others
@@ -38,7 +38,7 @@ class Prepared:
 
 def prepared(run: Run, loader: int) -> Prepared | None:
     """What looks at the loop of a loader say; None if they found no such work, or are too few."""
-    lines = [one for process in run.of_script() for one in process.of(LoopLooks) if one.loader == loader]
+    lines = run.looks(loader)
     early = [one for line in lines for one in line.places if one.early]
     looks = sum(one.forward_looks for one in lines) + sum(one.looks for one in early)
     on_device = any(one.idle for one in run.turns(loader))  # then a line of the loop may copy to it
@@ -71,9 +71,8 @@ def idle_of(result: WatchResult) -> dict[int, Idle]:
     found = {}
     for one in result.loaders:
         own = [worker for worker in result.workers if worker.loader == one.loader]
-        busy = sum(worker.busy_share for worker in own) / max(1, len(own))
         idle = idle_cores(result, own, one.script_cores)
-        found[one.loader] = Idle(one.workers, busy, max(0.0, idle) / result.usable_cores)
+        found[one.loader] = Idle(one.workers, busy(own), max(0.0, idle) / result.usable_cores)
     return found
 
 

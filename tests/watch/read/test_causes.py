@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +15,7 @@ from pipebench.units import seconds
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.read.causes import Seen, hand_off
 from pipebench.watch.read.gather import Process, Run, ShownTime
-from pipebench.watch.record.lines import Arrival, HandedOver, LoaderFound, LoopSums, Moment, Pickled, ProcessStarted
+from pipebench.watch.record.lines import Arrival, HandedOver, LoopSums, Moment, Pickled, ProcessStarted
 
 
 def test_a_healthy_run_has_no_cause_but_training() -> None:
@@ -78,28 +77,6 @@ def test_validation_is_one_row_with_its_own_inside() -> None:
         "Loops that do not train (such as validation) took 3.00 s of the run's 4.10 s (73 %): 3 passes over loader 2."
         in said(account)
     )
-
-
-@pytest.mark.parametrize(("batch", "said_so"), [(1, True), (2, True), (3, False), (None, False)])
-def test_smaller_batches_in_validation_are_told(batch: int | None, said_so: bool) -> None:
-    """Those of training have four samples."""
-    run = Planted()
-    run.loader(**TRAINS)
-    run.loader(2, trains=False, wait_for_worker=500, other=500)
-    place = next(n for n, one in enumerate(run.lines) if isinstance(one, LoaderFound) and one.loader == 2)
-    run.lines[place] = replace(run.lines[place], batch_size=batch)
-    text = said(run.account())
-    assert ("and 4 in training: larger ones cost less." in text) is said_so
-
-
-def test_batches_that_are_kept_before_a_loop_that_trains_are_told_to_be_taken_in_it() -> None:
-    """As of `batches = list(loader)`."""
-    run = Planted()
-    run.loader(trains=False, wait_for_worker=1500)
-    run.loader(0, workers=0, **TRAINS)
-    (cause,) = (one for one in run.causes().values() if one.code == "validation")
-    assert cause.values["kept"]
-    assert "If it uses these, take them from the loader in the training loop" in said(run.account())
 
 
 def test_a_loop_that_trains_nothing_has_no_validation_and_its_work_is_no_waste() -> None:
