@@ -47,7 +47,7 @@ def content_of(batch: Any) -> Content | None:
     """What a batch shows; None if it shows nothing but samples."""
     columns, unused = _unused(batch)
     found = _named(batch) if isinstance(batch, Mapping) else None
-    if found is None and unused:
+    if found is None and columns:  # also where none is unused: the share is that of all batches
         found = Content(1, samples_in(batch))
     return found if found is None else found._replace(columns=columns, unused=unused)
 

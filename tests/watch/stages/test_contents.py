@@ -68,7 +68,7 @@ _FLAGS[:, 20:] = 0
 def test_the_places_that_are_padding_in_all_samples(batch: Any, expected: tuple[int, int]) -> None:
     assert _unused(batch) == expected
     found = content_of(batch)
-    assert (found is not None) == (expected[1] > 0) and (found is None or found[-2:] == expected)
+    assert (found is not None) == (expected[0] > 0) and (found is None or found[-2:] == expected)
 
 
 def test_the_share_of_them_is_that_of_all_batches() -> None:
@@ -82,6 +82,14 @@ def test_the_share_of_them_is_that_of_all_batches() -> None:
 )
 def test_the_samples_in_a_batch(batch: Any, samples: int) -> None:
     assert samples_in(batch) == samples
+
+
+def test_batches_without_such_places_count_in_the_share() -> None:
+    """Of batches that are padded to a fixed length, some have a sample of that length."""
+    full = _LONG.clone()
+    full[3] = 7
+    found = content([one for one in map(content_of, [(_LONG,), (full,), (full,)]) if one is not None])
+    assert found is not None and found.unused_share == 24 / 96
 
 
 def test_means_over_the_batches_that_were_looked_at() -> None:
