@@ -187,6 +187,7 @@ def test_a_run_of_which_all_was_skipped_measured_nothing(tmp_path):
     assert " ".join(done.stdout.split()).count("no shards are made of your files") == 1
 
 
+@pytest.mark.slow
 def test_video_says_nothing_of_photographs():
     done = pipebench("run", "--stage", "video", "--variant", "opencv", "--quick")
     assert done.returncode == 0, done.stderr
@@ -213,6 +214,7 @@ def _measured(place):
     return place.exists() and json.loads(place.read_text())["measurements"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_what_was_measured_and_exits_130(tmp_path):
     place = tmp_path / "r.json"
     command = [sys.executable, "-m", "pipebench", "run", "--data", "tiny", "--export-json", str(place)]
@@ -230,7 +232,11 @@ def test_ctrl_c_saves_what_was_measured_and_exits_130(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("cut", "said"), [pytest.param(-10240, "incomplete shard", marks=pytest.mark.long), (-60_000, "truncated")]
+    ("cut", "said"),
+    [
+        pytest.param(-10240, "incomplete shard", marks=pytest.mark.long),
+        pytest.param(-60_000, "truncated", marks=pytest.mark.slow),
+    ],
 )
 def test_a_shard_that_was_cut_is_named_and_what_it_holds_is_measured(tmp_path, cut, said):
     listed = datasets.load("tiny")

@@ -27,8 +27,8 @@ HOUSE = {
     "earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
     "started watch_verdict in_loop watch_causes watch_account watch_details watch_drilled watch ranks programs "
-    "watched study syncs one_machine same_work ab github calibration advice_lines advice before_after_rows "
-    "before_after plan functions packing examination remote loaders engine text",
+    "watched study syncs one_machine same_work ab github calibration advice_reasons advice_lines advice "
+    "before_after_rows before_after plan functions packing examination remote loaders engine text",
     "render.pictures": "sheet svg drawing axes forest bound counts errors in_workers ladder of_ranks remedies "
     "resources speedups steps times variants whole_run two_runs",
     "render.html": "markup outline page",
@@ -41,8 +41,8 @@ HOUSE = {
     "finding_transforms",
     "watch.worker": "pickling stack_place contents batch_sums standins fetching",
     "watch.script": "made dividing described lost_workers wait_parts arrivals device_idle main_thread own_steps "
-    "phases backward ranks loop_place loop_looks loop_spans without_loader optimisers relays spawned_workers transfers "
-    "iterators webdataset_loader",
+    "phases backward ranks loop_place loop_looks loop_spans without_loader left_on optimisers relays spawned_workers "
+    "transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting leaving dealing in_step edits examining memo asked compared chains row_pieces row_code "
     "indexing pictures arms stretches open_files passes session patching",
@@ -55,10 +55,10 @@ HOUSE = {
     "watch.log": "incoming queue_fill worker_memory live writing writers",
     "watch.trace": "tracks device_timeline excerpt perfetto",
     "watch": "with_block notebook in_lightning in_transformers command",
-    "remedies": "seen source decorated opening files as_tensors bytes_across cache callbacks decoders divide_first "
-    "resize_first draft packed_crops from_bytes getitems in_one_tensor in_order kept knock_out lookup opencv_resize "
-    "persistent_workers num_workers in_workers one_iterator one_thread padding pin_memory prefetch_factor "
-    "ring_collate sampler_ahead spread_evenly start_method unlocked validation",
+    "remedies": "seen source decorated opening files as_tensors bytes_across cache callbacks copies decoders "
+    "divide_first earlier resize_first crop_first draft packed_crops from_bytes getitems in_one_tensor in_order kept "
+    "knock_out lookup opencv_resize persistent_workers num_workers in_workers one_iterator one_thread padding "
+    "pin_memory prefetch_factor ring_collate sampler_ahead spread_evenly start_method unlocked validation",
     "advise": "judging streams whole_run sync_cause shared_resource trial conductor snippet tail live_run command",
     "before_after": "loaders estimates figures watched differing whole",
     "region": "",

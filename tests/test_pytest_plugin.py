@@ -256,6 +256,7 @@ def test_a_test_is_seen_from_the_current_folder_and_never_outside_of_a_side(tmp_
         measures(None, (), (), None, ["../../test_it.py"], tmp_path / "repo")
 
 
+@pytest.mark.slow
 def test_two_commits_are_compared_by_their_tests_below_the_current_folder(tmp_path):
     folder = tmp_path / "repo" / "part"
     folder.mkdir(parents=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 from pipebench.results.advice import Change, Finding
 
-_NO_REMEDIES = ("seen", "source", "decorated", "opening", "files", "packed_crops")
+_NO_REMEDIES = ("seen", "source", "decorated", "opening", "files", "packed_crops", "earlier")
 Propose = Callable[[Any, Sequence[Finding]], Change | None]
 
 

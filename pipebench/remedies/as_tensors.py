@@ -95,15 +95,15 @@ class Packed:
 
 def as_tensors(batch: Any) -> Any:
     """The batch with `Packed` in place of arrays and lists of numbers. The batch itself stays as it is."""
-    return _exchanged(batch, {}, _packed)
+    return exchanged(batch, {}, _packed)
 
 
 def restored(batch: Any) -> Any:
     """What `as_tensors` was given, with arrays that are views of the tensors' memory."""
-    return _exchanged(batch, {}, lambda one: one.restored() if type(one) is Packed else None)
+    return exchanged(batch, {}, lambda one: one.restored() if type(one) is Packed else None)
 
 
-def _exchanged(found: Any, seen: dict[int, Any], change: Callable[[Any], Any]) -> Any:
+def exchanged(found: Any, seen: dict[int, Any], change: Callable[[Any], Any]) -> Any:
     """`found` with each part for which `change` gives something else. What occurs twice is changed once."""
     if type(found) in _ATOMS:
         return found
@@ -117,11 +117,11 @@ def _inside(found: Any, seen: dict[int, Any], change: Callable[[Any], Any]) -> A
     """Plain containers are made anew. All other objects stay as they are."""
     kind = type(found)
     if kind is dict:
-        return {key: _exchanged(one, seen, change) for key, one in found.items()}
+        return {key: exchanged(one, seen, change) for key, one in found.items()}
     if kind is list or kind is tuple:
-        return kind(_exchanged(one, seen, change) for one in found)
+        return kind(exchanged(one, seen, change) for one in found)
     if isinstance(found, tuple) and hasattr(found, "_fields"):
-        return kind(*(_exchanged(one, seen, change) for one in found))
+        return kind(*(exchanged(one, seen, change) for one in found))
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pipebench.render import layout, programs, watch, watch_account
 from pipebench.render.advice_lines import by_hand, in_library, of_script, one_thread, patched, short, untold, written
+from pipebench.render.advice_reasons import DOES_NOT_APPLY, ENDED, NOT_TRIED, REFUSALS
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section, Spare, Sparing
 from pipebench.render.screen import LATE
@@ -20,75 +21,6 @@ _LESS = 0.97  # of the gain of the loop: the gain of the run is told, too
 _MOST_ROWS = 6  # of the short report
 _MOST_STAGES = 3  # of these rows
 _MOST_NOTES = 2  # on what was not tried
-_REFUSALS = {
-    "iterable": "The dataset is iterable: its workers choose the samples, so two loaders cannot share them. With "
-    "--yes-discard-weights, each reads the stream by itself.",
-    "iterable-ranks": "The dataset is iterable, and the ranks must stay in step: nothing is tried.",
-    "iterable-read-again": "The dataset is iterable and reads from storage: a second loader would find in the page "
-    "cache what the first one has read.",
-    "ranks": "This is one of several ranks, which wait for each other in every step, and not all of them can be "
-    "reached: put `pipebench advise --` in front of what starts them all, on one machine.",
-    "ranks-differ": "The ranks make their loaders in different ways, so they cannot try a change at the same batches.",
-    "new-iterators": "The loop makes a new iterator in each step, so its iterations say little: keep one, and advise "
-    "again.",
-    "own-iterator": "The loader's class puts an iterator of its own around torch's, so its batches cannot be dealt.",
-}
-_ENDED = {
-    "script-ended": "The script ended before everything was tried; a longer training leaves time for the rest.",
-    "budget": "The budget is too short to try everything: raise --budget.",
-    "fault": "A fault of pipebench ended the trials.",
-}
-_NOT_TRIED = {
-    "budget": "it needs more than the budget leaves",
-    "pass-length": "a pass has no known length",
-    "script-ended": "the script ended first",
-    "new-loader-each-pass": "the script makes a new loader for each pass, and workers end with their loader",
-    "shares-files": "the dataset reads a file that the script has open, whose position workers would share",
-    "passes-overlap": "the script begins a pass before the last one is over",
-    "short-passes": "a pass is too short for windows",
-    "of-script": "`advise` changes no code of yours",
-    "iterable": "the dataset is iterable",
-    "iterable-ranks": "the dataset is iterable",
-    "iterable-read-again": "it would find the samples in the page cache",
-    "iterable-undivided": "each worker would give all samples",
-    "ranks": "the ranks wait for each other",
-    "ranks-differ": "the ranks have different loaders",
-    "own-iterator": "the loader has an iterator of its own",
-    "ranks-apart": "the ranks are many batches apart",
-    "workers-compute": "the workers compute also while they wait for their turn, so windows cannot tell",
-    "own-process": "it would run the dataset in the script's own process, with what that has open",
-    "no-arrays": "the workers have no NumPy",
-    "no-workers": "the loader has no workers",
-    "no-such-stage": "the workers do not have this stage where it can be replaced",
-    "no-such-transforms": "its one Compose does not hold these transforms, in their place",
-    "no-such-batch": "its collate function puts the images elsewhere",
-    "no-such-resize": "its transforms do not begin with one Resize",
-    "not-smaller": "its JPEGs are less than twice as large as the Resize makes them",
-    "not-bytes": "its images are no bytes",
-    "own-collate": "its collate function is not torch's",
-    "holds-all": "its lru_cache holds all its results already",
-    "not-anew": "its arguments differ from sample to sample",
-    "no-jpegs": "no JPEG comes to the crop as Pillow has opened it",
-    "not-repeatable": "its samples cannot be compared, or differ though their random numbers are the same",
-    "samples-differ": "it would change the samples",
-    "changed-in-place": "somebody changes its result in place",
-    "no-keys": "its arguments are no numbers or names, which would tell a cache what to give",
-    "no-place": "samples call it different numbers of times, and it gives different kinds of results",
-    "no-rows": "its dataset does more than to take rows of arrays or tensors",
-    "has-getitems": "its dataset gives whole batches already",
-    "sets-state": "it also sets what other code reads later, which a cache would not do",
-    "other-keys": "its arguments differ when a sample is made again, so a cache would not have them",
-    "draws-numbers": "it draws random numbers",
-    "differs-each-time": "it gives something else when it is called again, or what cannot be compared",
-}
-_DOES_NOT_APPLY = (
-    "no-jpegs",
-    "own-collate",
-    "no-such-transforms",
-    "no-rows",
-    "has-getitems",
-    "not-anew",
-)  # what the workers found; no line, but with --full
 _BY_PASSES = "*: of whole passes, with the start of their workers."
 _FREE = "free: its first result is served again; no change of the stage can bring more."
 _GAIN = "gain: iterations/s of the whole loop; the interval is for another run."
@@ -143,7 +75,7 @@ def _of_change(found: Finding) -> str:
         full = ", once it is full" if found.fills and found.cache is not None else ""
         told = f"{what} makes the training loop {spoken(found.gain)} as fast{full}. It was tried on this run."
         return f"{told}{_of_run(found)}{_of_filling(found)}"
-    why = _NOT_TRIED.get(found.reason, "the trial was too short")
+    why = NOT_TRIED.get(found.reason, "the trial was too short")
     if found.predicted is None:
         most = found.change.predicted or 1.0
         return f"{what} could make the loops about {most:.2f}× as fast (predicted). This was not tried: {why}."
@@ -258,7 +190,7 @@ def _first(advice: Advice) -> list[int]:
 
 
 def _applies(found: Finding) -> bool:
-    return found.gain is not None or found.reason not in _DOES_NOT_APPLY
+    return found.gain is not None or found.reason not in DOES_NOT_APPLY
 
 
 def _notes(advice: Advice, rows: Sequence[object], full: bool) -> Iterator[str]:
@@ -329,8 +261,8 @@ def _untried(found: Finding) -> str:
     """Why a change was not tried, and how its figure came about."""
     if found.change.basis:
         return f"predicted, not tried. {printable(found.change.basis)}. {printable(' '.join(found.change.how))}"
-    failed = found.reason and found.reason not in _NOT_TRIED
-    why = f"it failed, {printable(found.reason)}" if failed else _NOT_TRIED.get(found.reason, "the trial was too short")
+    failed = found.reason and found.reason not in NOT_TRIED
+    why = f"it failed, {printable(found.reason)}" if failed else NOT_TRIED.get(found.reason, "the trial was too short")
     return f"not tried, {why}" + (" (its figure is predicted)" if found.change.predicted and not failed else "")
 
 
@@ -366,10 +298,10 @@ def _keywords(settings: Mapping[str, object]) -> Iterator[str]:
 def _closing(advice: Advice, goes_on: bool) -> Iterator[str]:
     if advice.ended == "script-ended" and advice.cut_short:
         yield "The run was cut short before everything was tried: advise again when it runs to its end."
-    elif advice.ended in _ENDED:
-        yield _ENDED[advice.ended]
+    elif advice.ended in ENDED:
+        yield ENDED[advice.ended]
     if advice.ended == "refused":
-        yield _REFUSALS.get(advice.refusal, "No loader whose loop trains was seen, or it was made before the watching.")
+        yield REFUSALS.get(advice.refusal, "No loader whose loop trains was seen, or it was made before the watching.")
     if advice.streamed and advice.discarded:
         yield (
             "The dataset is iterable: each loader read the stream by itself, so samples came more than once. What the "

@@ -66,7 +66,14 @@ def _hand_off(one: Cause, values: Any, part: str) -> str:
     mostly = arrays > piped / 2
     what = f"{size(arrays)} of NumPy arrays" if mostly else f"{size(piped)} through the pipe"
     change = "Tensors in place of arrays" if mostly else "A cheaper hand-off"
-    return f"Receiving and unpickling batches took {part}; a batch brings {what}." + _saving(one, change)
+    took = f"Receiving and unpickling batches took {part}"
+    if "viewed_bytes" in values:
+        return f"{took}; {_views(values)}." + _saving(one, "Copies in place of views")
+    return f"{took}; a batch brings {what}." + _saving(one, change)
+
+
+def _views(values: Any) -> str:
+    return f"a batch needs {size(values['held_bytes'])}, and its views bring {size(values['viewed_bytes'])} more"
 
 
 def _stage_named(values: Any) -> str:
@@ -91,7 +98,7 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
 
 
 def _waits(one: Cause, part: str) -> str:
-    parts = (("while receiving", "late_s"), ("for a core that they had", "core_s"))
+    parts = (("while receiving", "late_s"), ("for a core that they used", "core_s"))
     large = [(words, float(one.values.get(name, 0.0))) for words, name in parts]
     told = "".join(f", {seconds(s)} of it {words}" for words, s in large if s >= _SMALLEST * one.s > 0)
     return f"Waiting for the workers of loader {one.loader} took {part}{told}"
@@ -149,11 +156,14 @@ def _sync_points(one: Cause, values: Any, part: str) -> str:
 
 def _stage(one: Cause, values: Any, part: str) -> str:
     """The stage is named by the sentence on the iteration, which follows."""
-    return f"{_waits(one, part)}." + _saving(one, "Faster loading")
+    used_up = f" More workers do not help: {_of_cores(values)}." if values.get("used_up") else ""
+    return f"{_waits(one, part)}." + _saving(one, "Faster loading") + used_up
 
 
 def _pickling(one: Cause, values: Any, part: str) -> str:
     times = f"they make a batch in {seconds(values['make_s'])} and pickle it for {seconds(values['pickle_s'])}"
+    if "viewed_bytes" in values:
+        return f"{_waits(one, part)}: {times}; {_views(values)}." + _saving(one, "Copies in place of views")
     return f"{_waits(one, part)}: {times}." + _saving(one, "A cheaper hand-off")
 
 
@@ -165,9 +175,13 @@ def _threads(one: Cause, values: Any, part: str) -> str:
 
 
 def _cores(one: Cause, values: Any, part: str) -> str:
+    return f"{_waits(one, part)}: {_of_cores(values)}. Only cheaper loading helps, not more workers."
+
+
+def _of_cores(values: Any) -> str:
     return (
-        f"{_waits(one, part)}: the workers use {values['cores_used']:.1f} cores and the script "
-        f"{values['script_cores']:.1f}, of {values['usable_cores']:g}. Only cheaper loading helps, not more workers."
+        f"the workers use {values['cores_used']:.1f} cores and the script {values['script_cores']:.1f}, of "
+        f"{values['usable_cores']:g}"
     )
 
 

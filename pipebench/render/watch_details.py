@@ -150,6 +150,8 @@ def hand_off(one: HandOff) -> Iterable[str]:
 def _crossing(one: HandOff) -> str:
     tensors, arrays = _several(one.tensors_per_batch, "tensor"), _several(one.arrays_per_batch, "NumPy array")
     text = f"A batch holds {tensors} in {size(one.shared_bytes_per_batch or 0.0)} of shared memory"
+    if one.views:
+        text += f", of which the tensors hold {size(one.held_bytes_per_batch)}: they are views, and cross whole"
     if not one.arrays_per_batch:
         return f"{text}."
     return f"{text}, and {arrays} of {size(one.array_bytes_per_batch or 0.0)}, copied through the pipe."

@@ -119,11 +119,29 @@ def _from(values: Values) -> str:
     return f", first {seconds(values['at_s'])} after its start" if "at_s" in values else ""
 
 
+_TOOLS = {"anomaly-detection": "torch.autograd.set_detect_anomaly(True)", "profiler": "a profiler of torch"}
+
+
+def _left_on(values: Values) -> str:
+    tools = [_TOOLS[one] for one in str(values["tools"]).split()]
+    on, them = ("was on: it makes", "it") if len(tools) == 1 else ("were on: they make", "them")
+    named = " and ".join(tools)
+    return (
+        f"{named.replace('a', 'A', 1) if named.startswith('a ') else named} {on} each step slower, and these figures "
+        f"hold only with {them}. Switch {them} off for training."
+    )
+
+
 _SENTENCES: dict[str, Callable[[Values], str]] = {
     "undivided": lambda found: (
         f"Each of the {found['workers']} workers of loader {found['loader']} gives all samples, unless something "
         f"divides them: nothing in the code of {found['dataset']} asks for the worker (get_worker_info)."
     ),
+    "float64": lambda found: (
+        f"A batch of loader {found['loader']} holds {size(found['bytes'])} of float64. As float32, it is half as large "
+        "to collate, to hand over and to copy: let samples be float32 from the beginning (`.astype(np.float32)`)."
+    ),
+    "tools-left-on": _left_on,
     "workers-not-watched": _not_watched,
     "failed-batches": lambda found: f"In loader {found['loader']}, {_batches(found)} failed with an exception.",
     "hidden-errors": lambda found: (

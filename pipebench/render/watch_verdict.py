@@ -315,6 +315,11 @@ def _uses(move: NextMove) -> str:
 
 
 def _cheaper_hand_off(move: NextMove) -> str:
+    if move.viewed_bytes:
+        return (
+            f"Next: let batches hold copies instead of views (`tensor.clone()`): {size(move.viewed_bytes)} of a batch "
+            "are of none of its tensors, and cross with them."
+        )
     sent = size(move.pipe_bytes or 0.0)
     if move.array_bytes is not None and move.array_bytes > (move.pipe_bytes or 0.0) / 2:
         return (

@@ -14,6 +14,9 @@ class QueuePoint:
     batches: int
 
 
+LEAST_VIEWED = 1_000_000  # bytes: to copy them takes some tenths of a millisecond
+
+
 @dataclass(frozen=True)
 class HandOff:
     """The hand-off of a batch from its worker to the script.
@@ -29,9 +32,9 @@ class HandOff:
     loader does not pin.
 
     `tensors_per_batch` counts tensors. `shared_bytes_per_batch` is the size of the shared memory that holds them;
-    memory that several tensors share counts once. If it is larger than the tensors, some tensors are views, and their
-    whole storage crosses with them. `arrays_per_batch` and `array_bytes_per_batch` are of NumPy arrays. Unlike tensors,
-    they are copied through the pipe.
+    memory that several tensors share counts once. `viewed_bytes_per_batch` of it are of none of the tensors: some are
+    views, and their whole storage crosses with them. `arrays_per_batch` and
+    `array_bytes_per_batch` are of NumPy arrays. Unlike tensors, they are copied through the pipe.
 
     `ready` is the mean number of finished batches that lay ready when the loop asked for one. Near 0, the workers are
     the limit. Near `most_ready` (the prefetch of all workers), the loop is the limit. `ready_over_time` is the same
@@ -56,3 +59,15 @@ class HandOff:
     ready_over_time: tuple[QueuePoint, ...] = ()
     out_of_order: float | None = None
     out_of_order_s_per_batch: float | None = None
+    viewed_bytes_per_batch: float | None = None
+
+    @property
+    def held_bytes_per_batch(self) -> float:
+        """The bytes of the tensors themselves, without what else they view."""
+        return (self.shared_bytes_per_batch or 0.0) - (self.viewed_bytes_per_batch or 0.0)
+
+    @property
+    def views(self) -> bool:
+        """Whether most of what crosses in shared memory is of no tensor, and is enough to matter."""
+        viewed = self.viewed_bytes_per_batch or 0.0
+        return viewed >= LEAST_VIEWED and viewed > (self.shared_bytes_per_batch or 0.0) / 2

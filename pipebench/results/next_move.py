@@ -20,6 +20,7 @@ class NextMove:
     those that the script may use; `sibling_cores` are of the other ranks of its job. Workers wanted `wanted_cores` more
     and had none. `hand_off_s` is what it takes to hand a batch over from a worker, and `batch_s` what
     it takes to make one. `pipe_bytes` go through the pipe for a batch; `array_bytes` of them are NumPy arrays.
+    `viewed_bytes` cross in shared memory, but are of no tensor: most of what crosses there (None: not so).
 
     A move of the whole run follows from its largest cause: `loader` is what it is about, and `took_s` is how long that
     took in the run. `setting` limits the threads of libraries. `made_by` made the loader, `again` times anew.
@@ -50,6 +51,7 @@ class NextMove:
     batch_s: float | None = None
     pipe_bytes: float | None = None
     array_bytes: float | None = None
+    viewed_bytes: float | None = None
     loader: int | None = None
     took_s: float | None = None
     setting: str | None = None

@@ -206,8 +206,10 @@ def found_loader(path):
     ("call", "after"),
     [
         ("collate_fn=as_list)", "collate_fn=InOneTensor(as_list))"),
-        ("collate_fn=lambda some: some)", "collate_fn=InOneTensor(lambda some: some))"),
-        ("collate_fn=list)", "collate_fn=InOneTensor(list))"),
+        pytest.param(
+            "collate_fn=lambda some: some)", "collate_fn=InOneTensor(lambda some: some))", marks=pytest.mark.slow
+        ),
+        pytest.param("collate_fn=list)", "collate_fn=InOneTensor(list))", marks=pytest.mark.slow),
     ],
 )
 def test_what_is_written_gives_the_same(call, after, tmp_path, monkeypatch):

@@ -81,7 +81,7 @@ def _of_stream(text):
     ("settings", "persistent", "by"),
     [
         ({"prefetch_factor": 4}, "0", "windows"),
-        ({"num_workers": 3}, "0", "windows"),
+        pytest.param({"num_workers": 3}, "0", "windows", marks=pytest.mark.slow),
         pytest.param({"num_workers": 1}, "1", "windows", marks=pytest.mark.slow),
         pytest.param({"persistent_workers": True}, "0", "passes", marks=pytest.mark.slow),
     ],

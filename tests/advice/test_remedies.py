@@ -39,8 +39,8 @@ def _settings(change):
 def test_what_runs_in_the_users_processes_needs_no_library():
     acting = [name for name in remedies() if hasattr(importlib.import_module(f"pipebench.remedies.{name}"), "edit")]
     assert set(acting) == {
-        "as_tensors", "bytes_across", "cache", "decoders", "draft", "from_bytes", "getitems", "in_one_tensor", "kept",
-        "knock_out", "lookup", "opencv_resize", "resize_first", "ring_collate",
+        "as_tensors", "bytes_across", "cache", "copies", "crop_first", "decoders", "draft", "from_bytes", "getitems",
+        "in_one_tensor", "kept", "knock_out", "lookup", "opencv_resize", "resize_first", "ring_collate",
     }  # fmt: skip
     text = (
         "import importlib, sys; sys.path.insert(0, sys.argv[1]); [importlib.import_module(one) for one in sys.argv[2:]]"
@@ -52,10 +52,10 @@ def test_what_runs_in_the_users_processes_needs_no_library():
 
 def test_every_module_is_a_remedy_in_a_stated_order():
     assert list(remedies()) == [
-        "persistent_workers", "one_thread", "as_tensors", "in_one_tensor", "num_workers", "getitems", "prefetch_factor",
-        "pin_memory", "ring_collate", "from_bytes", "in_order", "decoders",
-        "lookup", "start_method", "bytes_across", "kept", "cache", "draft", "opencv_resize", "resize_first",
-        "knock_out", "one_iterator", "validation", "callbacks", "in_workers", "padding",
+        "persistent_workers", "one_thread", "as_tensors", "copies", "in_one_tensor", "num_workers", "getitems",
+        "prefetch_factor", "pin_memory", "ring_collate", "from_bytes", "in_order", "decoders",
+        "lookup", "start_method", "bytes_across", "kept", "cache", "crop_first", "draft", "opencv_resize",
+        "resize_first", "knock_out", "one_iterator", "validation", "callbacks", "in_workers", "padding",
         "sampler_ahead", "divide_first", "spread_evenly", "unlocked",
     ]  # fmt: skip
 

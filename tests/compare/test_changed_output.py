@@ -48,6 +48,7 @@ def test_half_of_each_image_is_a_changed_output_and_fails_the_gate(compared):
     assert "changed output: 3×48×48 instead of 3×96×96" in " ".join(compared.done.stdout.split())
 
 
+@pytest.mark.slow
 def test_a_random_step_that_did_not_change_is_equal_before_and_after_the_rounds(compared):
     """Python's generator starts anywhere: without one seed for both sides, their images would differ."""
     assert (compared.jitter.outputs.state, compared.jitter.outputs.at_end) == ("same", True)

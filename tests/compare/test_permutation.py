@@ -103,6 +103,7 @@ def test_what_servers_draw_averages_out_over_several_pairs(servers, told):
     assert (found.told, differs(rounds, 6, servers=servers)) == (told, told)
 
 
+@pytest.mark.slow
 def test_an_interval_and_whether_rounds_differ_agree():
     rng = random.Random(8)
     for _ in range(40):
@@ -111,6 +112,7 @@ def test_an_interval_and_whether_rounds_differ_agree():
         assert judge(rounds, 6, servers=servers).told == differs(rounds, 6, servers=servers)
 
 
+@pytest.mark.slow
 def test_intervals_hold_a_change_where_servers_of_equal_code_are_apart():
     """Each pair of servers draws its own 0.6 % for all its rounds. One miss in 300 is expected."""
     rng = random.Random(9)

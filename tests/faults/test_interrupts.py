@@ -143,7 +143,10 @@ def test_training_ends_within_three_seconds(tmp_path):
     assert took_s < 3 * max(1.0, load / os.cpu_count()), f"{took_s:.1f} s at a load of {load:.1f}"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(signal.SIGINT, marks=pytest.mark.slow), pytest.param(signal.SIGTERM, marks=pytest.mark.long)],
+)
 def test_a_study_that_is_interrupted_ends_with_what_it_has(number, tmp_path):
     running = Running(tmp_path, "study", "tar-or-files", "--export-json", "s.json")
     running.until("timing")  # one round of 72 is over

@@ -312,7 +312,9 @@ def run_mutants(count, perturb):
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(3000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "count", [pytest.param(300, marks=pytest.mark.slow), pytest.param(3000, marks=pytest.mark.long)]
+)
 def test_thousands_of_damaged_files_neither_crash_nor_leak_nor_show_old_memory(count):
     """Two processes whose fresh memory has other contents decode the same mutants to the same pixels and errors."""
     region.image_size(BYTES)  # built before both start

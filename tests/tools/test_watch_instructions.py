@@ -16,6 +16,7 @@ def test_what_the_larger_data_adds_is_of_one_pass(tool):
     assert tool.cells(program, small, large) == ["timm", "500", "90%", "+2.00%", "+1.00%", "+1.00%"]
 
 
+@pytest.mark.slow
 def test_a_run_has_its_script_and_the_workers_of_the_first_pass(tool, tmp_path, monkeypatch):
     """A made-up `valgrind` writes the totals of five processes as they end: two workers of each pass, then the script.
 

@@ -98,13 +98,21 @@ def hand_off(seen: Seen) -> Iterable[Cause]:
         return
     values = {
         "serialise_s_per_batch": found.serialise_s_per_batch, "pipe_bytes_per_batch": found.pipe_bytes_per_batch,
-        "array_bytes_per_batch": found.array_bytes_per_batch or 0.0,
+        "array_bytes_per_batch": found.array_bytes_per_batch or 0.0, **_viewed(seen),
     }  # fmt: skip
     above = replace(found, tensors_per_batch=max(0.0, (found.tensors_per_batch or 0.0) - _LEAST_TENSORS))
     most = longest_hand_off_s(above) * sum(map(seen.batches, seen.in_loop))
     saved = seen.saved("receive", "unpickle")
     saved = None if saved is None else min(saved, most)
     yield Cause("hand-off", min(seen.s("receive", "unpickle"), most), saved, None, dict(values))
+
+
+def _viewed(seen: Seen) -> dict[str, float]:
+    """What crosses with the tensors of a batch, if that is more than they hold."""
+    found = seen.result.hand_off
+    if found is None or not found.views:
+        return {}
+    return {"viewed_bytes": found.viewed_bytes_per_batch or 0.0, "held_bytes": found.held_bytes_per_batch}
 
 
 def _late(seen: Seen, one: LoaderResult) -> float:
@@ -162,7 +170,7 @@ def waiting(seen: Seen) -> Iterable[Cause]:
             continue
         whole = Cause("", waited, saved, one.loader, values)
         if (slow := slow_hand_off(seen.result, one)) is not None:
-            values = {**whole.values, "pickle_s": slow[0], "make_s": slow[1]}
+            values = {**whole.values, "pickle_s": slow[0], "make_s": slow[1], **_viewed(seen)}
             yield replace(whole, code="pickling", values=values)
             continue
         if (few := _few_cores(seen, one, workers, whole)) is not None:
@@ -204,6 +212,7 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
         **_stage_values(seen, one),
     }  # fmt: skip
     cause = replace(whole, values=values)
+    used_up = script is not None and used + script >= USED_UP * cores
     threads = 1 + ((seen.result.host.worker_native_threads or 0) if seen.result.host else 0)
     if threads > 1 and one.workers * threads > cores:
         host = seen.result.host
@@ -214,8 +223,11 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
     elif runnable <= _BLOCKED and (idle >= min(_IDLE_CORES, max(LEAST_CORES, used)) or _asleep(workers) >= _BLOCKED):
         yield from _blocked(cause, workers)
     elif runnable >= _ON_CPU or used + (script or 0.0) < USED_UP * cores:
-        yield replace(_with_cores(seen, one, cause, used), code="stage")
-    if script is not None and used + script >= USED_UP * cores:
+        yield replace(
+            _with_cores(seen, one, replace(cause, values={**values, "used_up": int(used_up)}), used), code="stage"
+        )
+        return
+    if used_up:
         yield replace(_with_cores(seen, one, cause, used), code="cores-used-up")
 
 

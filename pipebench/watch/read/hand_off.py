@@ -168,6 +168,7 @@ def hand_off(run: Run, in_loop: tuple[int, ...]) -> HandOff | None:
         shared_bytes_per_batch=_mean([one.made.shared_bytes for one in batches]),
         arrays_per_batch=_mean([one.made.arrays for one in batches]),
         array_bytes_per_batch=_mean([one.made.array_bytes for one in batches]),
+        viewed_bytes_per_batch=_mean([one.made.viewed_bytes for one in batches]),
         ready=_mean([ready for _, ready in points]),
         most_ready=max(most) or None,
         ready_over_time=over_time(points),

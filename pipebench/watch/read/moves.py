@@ -182,6 +182,7 @@ def _cheaper_hand_off(result: WatchResult, main: LoaderResult, pickled_s: float,
         batch_s=made_s,
         pipe_bytes=found.pipe_bytes_per_batch if found else None,
         array_bytes=found.array_bytes_per_batch if found else None,
+        viewed_bytes=found.viewed_bytes_per_batch if found and found.views else None,
     )
 
 

@@ -10,10 +10,12 @@ from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.standstill import Standstill
 from pipebench.watch.read.gather import Process, Run
 from pipebench.watch.record.lines import Fault, FetchSums, LoopSums, SpanNotFound
+from pipebench.watch.record.program_lines import LeftOn
 from pipebench.watch.record.worker_lines import WorkerGone
 
 Values = dict[str, str | int | float]
 _NS = 1e-9
+_LEAST_DOUBLES = 1_000_000  # bytes of a batch
 
 
 def loader_notes(run: Run, loaders: tuple[LoaderResult, ...]) -> Iterator[Note]:
@@ -26,9 +28,19 @@ def loader_notes(run: Run, loaders: tuple[LoaderResult, ...]) -> Iterator[Note]:
         if one.failed_batches:
             yield Note("failed-batches", {"loader": one.loader, "batches": one.failed_batches})
         yield from _hidden(run, one.loader)
+        yield from _doubles(run, one.loader)
         turns = run.turns(one.loader)
         if own := sum(record.after_loader_ns for record in turns):
             yield Note("stages-after-loader", {"loader": one.loader, "s": own * _NS / _count(turns)})
+
+
+def _doubles(run: Run, loader: int) -> Iterator[Note]:
+    """Notes batches that are float64 for the most part: NumPy makes it of what is not asked for otherwise."""
+    handed = [one for _, sums in run.sums(loader) for one in sums.handed]
+    held = sum(one.shared_bytes - one.viewed_bytes + one.array_bytes for one in handed)
+    doubles = sum(one.double_bytes for one in handed)
+    if handed and doubles >= _LEAST_DOUBLES * len(handed) and 2 * doubles >= held:
+        yield Note("float64", {"loader": loader, "bytes": doubles / len(handed)})
 
 
 def _hidden(run: Run, loader: int) -> Iterator[Note]:
@@ -96,6 +108,13 @@ def script_killed(signal: int | None, footprint: Footprint, lived: tuple[int, in
     if signal is not None:
         at = {} if lived is None else {"at_s": (lived[1] - lived[0]) * _NS}
         yield Note("script-killed", {**_how(-signal, footprint), **at})
+
+
+def tools_left_on(run: Run) -> Iterator[Note]:
+    """Notes the tools of torch that were on when the script's process was last asked."""
+    found = [tool for process in run.of_script() for line in process.of(LeftOn)[-1:] for tool in line.tools]
+    if found:
+        yield Note("tools-left-on", {"tools": " ".join(dict.fromkeys(found))})
 
 
 def _who(process: Process) -> Values:

@@ -40,6 +40,7 @@ from pipebench.watch.read.notes import (
     span_notes,
     standstill_notes,
     stopped_workers,
+    tools_left_on,
     unseen,
 )
 from pipebench.watch.read.prepared import idle_of, with_prepared
@@ -127,6 +128,7 @@ def summarise(
             *loader_notes(run, loaders),
             *process_notes(run, status, footprint),
             *standstill_notes(stood, lived),
+            *tools_left_on(run),
             *stopped_workers(run, footprint),
             *span_notes(run, options.functions, stages),
             *unseen(run, footprint),

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from pipebench.watch.record.bound_lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow
 from pipebench.watch.record.line import line
-from pipebench.watch.record.program_lines import CoresAllowed, OwnSteps, ProgramFailed, ProgramStarted, RankFound
+from pipebench.watch.record.program_lines import ProgramLine
 from pipebench.watch.record.spent import TimeSpent
 from pipebench.watch.record.trial_lines import LoaderMade, LoopLooks, TrialLine
 from pipebench.watch.record.worker_lines import Hidden, Holds, LongSample, OneBatch, WorkerGone
@@ -76,9 +76,9 @@ class HandedOver(NamedTuple):
     """A followed batch, as its worker sees it.
 
     `nth` counts the batches of this worker in the pass, from 0. The fetch lasted from `began` to `done`. From
-    `pickling` to `sent` the feeder thread turned the batch into bytes; `feeder` is the system's number of that thread.
-    `shared_bytes` is the size of the storages of its tensors, each once, and `array_bytes` that of its NumPy arrays,
-    which are copied through the pipe. Both, and the numbers of tensors and arrays, are taken from every eighth batch.
+    `pickling` to `sent` the thread `feeder` (the system's number) turned the batch into bytes. Every eighth batch is
+    counted: `shared_bytes` are the storages of its tensors, each once, of which `viewed_bytes` are of no tensor, and
+    `array_bytes` its NumPy arrays, copied through the pipe. `double_bytes` of both are float64.
     """
 
     task: int
@@ -94,6 +94,8 @@ class HandedOver(NamedTuple):
     shared_bytes: int
     arrays: int
     array_bytes: int
+    viewed_bytes: int = 0
+    double_bytes: int = 0
 
 
 class Arrival(NamedTuple):
@@ -394,5 +396,5 @@ Line: TypeAlias = (
     ProcessStarted | NewStage | FetchSums | BatchInFull | LoaderFound | PassBegun | PassEnded | LoopSums
     | IterationInFull | LoadersTogether | LibraryThreads | StackPlace | Moment | SpanNotFound | NotRecognised | Fault
     | TimeSpent | BoundPlan | BoundWindow | BoundRoundVoid | BoundEnded | LoaderMade | TrialLine
-    | ProgramStarted | RankFound | CoresAllowed | OwnSteps | ProgramFailed | WorkerGone | LoopLooks
+    | ProgramLine | WorkerGone | LoopLooks
 )  # fmt: skip

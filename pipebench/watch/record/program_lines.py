@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from pipebench.watch.record.line import line
 
@@ -46,6 +46,13 @@ class CoresAllowed:
 
 
 @line
+class LeftOn:
+    """Tools of torch that were on after some steps: "anomaly-detection", "profiler". The last line counts."""
+
+    tools: list[str] = field(default_factory=list)
+
+
+@line
 class ProgramFailed:
     """The exception that no code of the program caught, in one line."""
 
@@ -68,3 +75,6 @@ class OwnSteps:
     """Some steps of this rank: all of the first, later fewer and fewer. All ranks choose the same."""
 
     steps: list[OwnStep] = field(default_factory=list)
+
+
+ProgramLine: TypeAlias = ProgramStarted | RankFound | CoresAllowed | LeftOn | OwnSteps | ProgramFailed

@@ -11,6 +11,7 @@ from typing import Any
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.record_file import OPTIMISER, OTHER
 from pipebench.watch.script.backward import compiling
+from pipebench.watch.script.left_on import LeftOnTools
 from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.script.without_loader import LoopWithoutLoader
 
@@ -43,6 +44,7 @@ class _Hooks:
         self._loop = loop
         self._stepping = _Stepping()
         self._bare = LoopWithoutLoader(loop)
+        self._tools = LeftOnTools(loop.recording)
 
     @unseen
     def before(self, optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -62,6 +64,7 @@ class _Hooks:
         if _unwatched(loop):
             return
         self._stepping.ends()
+        self._tools.stepped()
         if loop.here.open:
             loop.spend(OPTIMISER)
         if self._stepping.of is None:

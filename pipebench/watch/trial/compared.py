@@ -90,10 +90,7 @@ def _sample(dataset: Any, index: Any) -> Any:
     try:
         return dataset[index]
     finally:
-        random.setstate(states[0])
-        sys.modules["torch"].set_rng_state(states[1])
-        if states[2] is not None:
-            sys.modules["numpy"].random.set_state(states[2])
+        put_back(states)
 
 
 def random_state() -> tuple[Any, ...]:
@@ -101,6 +98,14 @@ def random_state() -> tuple[Any, ...]:
     torch: Any = sys.modules["torch"]
     numpy: Any = sys.modules.get("numpy")
     return random.getstate(), torch.get_rng_state(), numpy.random.get_state() if numpy else None
+
+
+def put_back(states: tuple[Any, ...]) -> None:
+    """Lets random numbers go on from these states, as `random_state` gave them."""
+    random.setstate(states[0])
+    sys.modules["torch"].set_rng_state(states[1])
+    if states[2] is not None:
+        sys.modules["numpy"].random.set_state(states[2])
 
 
 def difference(before: Any, after: Any) -> Difference:

@@ -20,6 +20,10 @@ _UNDER_WAY = 1024
 _COUNTED_EACH = 8  # of the followed batches of a worker: to count doubles what it takes to pickle many small tensors
 
 
+Counted = tuple[int, int, int, int, int, int]
+"""Tensors, bytes in shared memory, arrays, bytes of arrays, bytes that are of no tensor, and bytes of float64."""
+
+
 class Crossing:
     """Counts the tensors and arrays of one batch while the pickler meets them, so the batch is not walked twice.
 
@@ -28,8 +32,17 @@ class Crossing:
     """
 
     def __init__(self) -> None:
-        self.tensors = self.shared_bytes = self.arrays = self.array_bytes = 0
+        self.tensors = self.shared_bytes = self.arrays = self.array_bytes = self._double_bytes = 0
+        self._held_bytes: int | None = 0  # by the tensors themselves; None: one does not say
         self._storages: set[int] = set()
+
+    def tensor(self, tensor: Any) -> None:
+        self.tensors += 1
+        try:
+            self._held_bytes += tensor.nbytes
+            self._double(tensor, "torch.float64")
+        except Exception:  # of a layout without, or of a class of the user's own
+            self._held_bytes = None
 
     def storage(self, storage: Any) -> None:
         identity = storage._cdata
@@ -37,8 +50,19 @@ class Crossing:
             self._storages.add(identity)
             self.shared_bytes += storage.nbytes()
 
-    def counted(self) -> tuple[int, int, int, int]:
-        return self.tensors, self.shared_bytes, self.arrays, self.array_bytes
+    def array(self, array: Any) -> None:
+        self.arrays += 1
+        self.array_bytes += array.nbytes
+        self._double(array, "float64")
+
+    def _double(self, one: Any, kind: str) -> None:
+        if str(one.dtype) == kind:
+            self._double_bytes += one.nbytes
+
+    def counted(self) -> Counted:
+        held = self.shared_bytes if self._held_bytes is None else self._held_bytes
+        viewed = max(0, self.shared_bytes - held)
+        return self.tensors, self.shared_bytes, self.arrays, self.array_bytes, viewed, self._double_bytes
 
 
 class _Reducers:
@@ -61,14 +85,15 @@ class _Reducers:
             return reduce
         if kind is self._storage:
             return lambda storage: self._reduce_storage(reduce, storage)
-        if issubclass(kind, self._tensor):
-            self._crossing.tensors += 1
-        return reduce
+        return (lambda tensor: self._reduce_tensor(reduce, tensor)) if issubclass(kind, self._tensor) else reduce
 
     def _reduce_array(self, array: Any) -> Any:
-        self._crossing.arrays += 1
-        self._crossing.array_bytes += array.nbytes
+        self._crossing.array(array)
         return array.__reduce_ex__(self._protocol)
+
+    def _reduce_tensor(self, reduce: Callable[[Any], Any], tensor: Any) -> Any:
+        self._crossing.tensor(tensor)
+        return reduce(tensor)
 
     def _reduce_storage(self, reduce: Callable[[Any], Any], storage: Any) -> Any:
         with contextlib.suppress(AttributeError):  # a storage of a torch that names its parts otherwise
@@ -94,7 +119,7 @@ class Meter:
 
     def __init__(self) -> None:
         self.wall = self.cpu = self.batches = self.bytes = 0
-        self.counts: tuple[int, int, int, int] | None = None  # of the last batch that was counted
+        self.counts: Counted | None = None  # of the last batch that was counted
         self._made: deque[tuple[int, _Fetched]] = deque(maxlen=_UNDER_WAY)
         self._handed: deque[HandedOver] = deque()
 

@@ -35,6 +35,7 @@ def test_it_is_shown_as_the_report_of_a_screen() -> None:
     assert "advise" not in str(block) and "advise" not in block._repr_html_()
 
 
+@pytest.mark.slow
 def test_it_is_bounded_and_inert() -> None:
     block = _as_block("watch")
     assert block.account is not None

@@ -97,7 +97,7 @@ _ENDS_WORKERS = pytest.mark.skipif(
         ("once", signal.SIGINT, 1, to_group),
         pytest.param("twice", signal.SIGINT, 2, to_process, marks=pytest.mark.long),
         pytest.param("twice", signal.SIGINT, 2, to_group, marks=pytest.mark.long),
-        pytest.param("once", signal.SIGTERM, 1, to_process, marks=_ENDS_WORKERS),
+        pytest.param("once", signal.SIGTERM, 1, to_process, marks=(_ENDS_WORKERS, pytest.mark.slow)),
         pytest.param("once", signal.SIGTERM, 1, to_group, marks=pytest.mark.long),
     ],
 )

@@ -161,7 +161,7 @@ def test_what_a_small_batch_takes_too_long_to_arrive_is_a_wait_for_workers_that_
     for number in range(2):
         run.worker(number, busy=0.98, cpu=0.95, pickled=Pickled(50 * MS, 40 * MS, 50, 50 * 424))
     found = {code: one for code, one in run.causes(2).items() if code != "training"}
-    assert set(found) == {"stage", "cores-used-up"}
+    assert set(found) == {"stage"} and found["stage"].values["used_up"]
     assert found["stage"].recoverable_s == pytest.approx(1.0, rel=0.01)
     assert found["stage"].values["late_s"] == pytest.approx(0.9, rel=0.01)
 
@@ -239,7 +239,7 @@ def test_workers_that_compute() -> None:
 
 def test_workers_and_the_script_use_all_cores() -> None:
     found = _waiting(cores=2)
-    assert list(found) == ["stage", "cores-used-up"] and all(one.unsure for one in found.values())
+    assert list(found) == ["stage"] and found["stage"].values["used_up"] and not found["stage"].unsure
 
 
 @pytest.mark.parametrize(("cores", "more"), [(2, 0.4), (4, 0.0)])
@@ -251,7 +251,7 @@ def test_cores_that_the_workers_take_from_training_could_be_saved_too(cores: int
     account = run.account(cores)
     one = next(cause for cause in account.causes if cause.code == "stage")
     assert one.s == one.recoverable_s == pytest.approx(2.0 + more)
-    assert ("400 ms of it for a core that they had" in said(account)) == bool(more)
+    assert ("400 ms of it for a core that they used" in said(account)) == bool(more)
 
 
 def test_cores_that_other_processes_take_are_not_the_workers() -> None:

@@ -19,6 +19,7 @@ from pipebench.watch.record.lines import (
     CodePlace,
     Content,
     FetchSums,
+    HandedOver,
     Line,
     LoaderFound,
     LoadersTogether,
@@ -255,3 +256,18 @@ def test_each_worker_gives_all_samples_of_a_stream_that_asks_for_none() -> None:
     for workers in (0, 1):
         one = _result(_found(1, "Clips", workers=workers, undivided=True), PassBegun(1, 0, 0), _turns(1, 5))
         assert "undivided" not in {note.code for note in one.notes}
+
+
+@pytest.mark.parametrize(
+    ("shared", "viewed", "arrays", "doubles", "told"),
+    [(2e6, 0, 0, 2e6, "2.00 MB"), (8e6, 5e6, 0, 2e6, "2.00 MB"), (1e6, 0, 3e6, 1e6, ""), (4e5, 0, 0, 4e5, "")],
+    ids=["all", "the-rest-is-viewed", "a-part", "small"],
+)
+def test_batches_of_float64(shared: float, viewed: float, arrays: float, doubles: float, told: str) -> None:
+    counts = (2, int(shared), 1, int(arrays), int(viewed), int(doubles))
+    handed = [HandedOver(0, 0, 0, 0, 10 * MS, 11 * MS, 12 * MS, 9, 400, *counts)]
+    worker = (FetchSums(1, 0, 40 * MS, batches=2, samples=16, busy_ns=32 * MS, handed=handed),)
+    notes = _result(_found(1), PassBegun(1, 0, 0), _turns(1, 5), worker=worker).notes
+    said = [sentence(one) for one in notes if one.code == "float64"]
+    assert bool(said) == bool(told)
+    assert not told or said[0].startswith(f"A batch of loader 1 holds {told} of float64. As float32, it is half")

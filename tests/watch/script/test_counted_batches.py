@@ -3,6 +3,8 @@
 from multiprocessing import queues
 
 import numpy as np
+import pytest
+import torch
 
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.worker import pickling
@@ -24,4 +26,49 @@ def test_every_eighth_batch_is_counted(monkeypatch):
     found = meter.take_handed()
     assert [one.nth for one in found] == list(range(10))
     assert [(one.arrays, one.array_bytes, one.tensors) for one in found] == [(1, 8, 0)] * 8 + [(1, 72, 0)] * 2
+    assert {one.viewed_bytes for one in found} == {0}
     assert [one.pipe_bytes for one in found] == sorted({one.pipe_bytes for one in found})  # of each batch itself
+
+
+@pytest.mark.parametrize(
+    ("batch", "shared", "viewed"),
+    [
+        ([torch.zeros(1000)], 4000, 0),
+        ([torch.zeros(1000)[10:20]], 4000, 3960),
+        ([*torch.zeros(10, 100)[2:4]], 4000, 3200),
+        ([torch.zeros(1).expand(1000)], 4, 0),
+        ([torch.zeros(1000)[:5], torch.zeros(7)], 4028, 3980),
+    ],
+    ids=["whole", "window", "two-of-one", "larger-than-its-memory", "one-of-two"],
+)
+def test_what_crosses_besides_the_tensors_is_counted(batch, shared, viewed, monkeypatch):
+    meter, patches = pickling.Meter(), Patches()
+    monkeypatch.setattr(pickling, "meter", meter)
+    pickling.watch_queue(patches)
+    try:
+        meter.made(batch, 0, 0, 0, 1)
+        queues._ForkingPickler.dumps((0, batch))
+    finally:
+        patches.undo()
+    (found,) = meter.take_handed()
+    assert (found.shared_bytes, found.viewed_bytes) == (shared, viewed)
+
+
+def test_a_tensor_that_does_not_tell_its_size_counts_as_its_memory():
+    class Odd:
+        nbytes = property(lambda self: 1 / 0)
+
+    crossing = pickling.Crossing()
+    crossing.storage(torch.zeros(10).untyped_storage())
+    crossing.tensor(Odd())
+    crossing.tensor(torch.zeros(2))
+    assert crossing.counted() == (2, 40, 0, 0, 0, 0)
+
+
+def test_bytes_of_float64_are_counted():
+    crossing = pickling.Crossing()
+    crossing.array(np.zeros(3))
+    crossing.array(np.zeros(3, np.float32))
+    crossing.tensor(torch.zeros(2, dtype=torch.float64))
+    crossing.tensor(torch.zeros(2))
+    assert crossing.counted()[-1] == 40

@@ -219,6 +219,7 @@ def test_another_tensor_as_target_is_not_printed(monkeypatch):
     assert _watched(lambda: torch.ones(1).to(tensor=other).dtype) == torch.float64
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("real_starts")
 def test_a_compiler_that_is_first_needed_in_a_loop_finds_torch_s_own_methods(tmp_path):
     alone, with_us = plain([script("compiling")]), watched([script("compiling")], tmp_path)

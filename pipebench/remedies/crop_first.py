@@ -1,0 +1,78 @@
+"""A crop before flips, changes of colour, ToTensor and Normalize, which then work on its pixels only.
+
+What changes each pixel by itself gives the same before and after a crop, and flips choose another crop of the same
+kind. A blur differs at the edges of the crop, and what looks at the mean of an image, as the contrast of ColorJitter,
+sees that of the crop. Where the crop is resized, too, what jumps or has a size in pixels does not give the same. So the
+weights of the trial are worth nothing, and the difference of some samples is measured and shown.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from pipebench.remedies import earlier
+from pipebench.remedies.earlier import CONVERSIONS, FLIPS, LEAST_SHARE
+from pipebench.remedies.resize_first import TOLERANCE
+from pipebench.remedies.seen import Seen
+from pipebench.remedies.source import called
+from pipebench.results.advice import Change, Finding
+from pipebench.watch.record.patches import Patches
+from pipebench.watch.trial import chains
+from pipebench.watch.trial.edits import Edit, Refused
+
+PLACE = 8
+TITLE = "Crop first"
+HOW = "Move the crop of the Compose in front of its flips, changes of colour, ToTensor and Normalize."
+_RESIZED = "RandomResizedCrop"
+_CROPS = ("RandomCrop", "CenterCrop", _RESIZED)
+_BY_PIXEL = (
+    *FLIPS, *CONVERSIONS, "ColorJitter", "Grayscale", "RandomGrayscale", "RandomInvert", "RandomChannelPermutation",
+    "RandomPhotometricDistort", "RGB",
+)  # fmt: skip
+_IN_PIXELS = ("RandomSolarize", "RandomPosterize", "GaussianBlur", "RandomAdjustSharpness")
+
+
+def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
+    if tried or not seen.discards or not seen.workers:
+        return None
+    _, steps = earlier.in_source(seen, place_of, (*_CROPS, *_BY_PIXEL))
+    if steps is None:
+        return None
+    names = steps.names
+    if called(steps.smaller) == _RESIZED and set(names) & set(chains.FIRST):  # then it resizes bytes, and not floats
+        names.append(_RESIZED)
+    share = earlier.share(seen, names)
+    return earlier.change("crop_first", TITLE, share, HOW, steps) if share >= LEAST_SHARE else None
+
+
+def place_of(names: Sequence[str]) -> slice | None:
+    """Where transforms with these names end with the only crop, and begin with what may as well stand behind it."""
+    crops = [place for place, one in enumerate(names) if one in _CROPS]
+    if len(crops) != 1:
+        return None
+    begin = end = crops[0]
+    same = _BY_PIXEL if names[end] == _RESIZED else (*_BY_PIXEL, *_IN_PIXELS)
+    while begin and names[begin - 1] in same:
+        begin -= 1
+    return slice(begin, end + 1) if begin < end else None
+
+
+class _CropFirst(Edit):
+    def in_worker(self, fetcher: Any, patches: Patches) -> None:
+        chain = chains.only_chain(fetcher.dataset, place_of)
+        crop = chain.steps[-1]
+        if getattr(crop, "padding", None) or getattr(crop, "pad_if_needed", False):  # its colour would be changed, too
+            raise Refused("no-such-transforms")
+        resized = type(crop).__name__ == _RESIZED
+        may = (lambda height, width: True) if resized else functools.partial(_holds, crop.size)
+        earlier.move_in_worker(fetcher, patches, chain, may, TOLERANCE)
+
+
+def _holds(size: Sequence[int], height: int, width: int) -> bool:
+    """Whether an image is as large as the crop: CenterCrop pads a smaller one."""
+    return height >= size[0] and width >= size[-1]
+
+
+edit = _CropFirst

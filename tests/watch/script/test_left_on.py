@@ -1,0 +1,55 @@
+"""Tools of torch that a training has left on, as seen after some steps of its optimiser."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from pipebench import watching
+from pipebench.render.watch_notes import sentence
+
+
+def _notes(steps: int, anomaly: bool = False, until: int = 0) -> list[Any]:
+    """A training of so many steps, with a profiler up to step `until`."""
+    weight = torch.nn.Parameter(torch.ones(1))
+    optimiser = torch.optim.SGD([weight], 0.0)
+    profiler = torch.autograd.profiler.profile() if until else nullcontext()
+    with watching() as seen, torch.autograd.set_detect_anomaly(anomaly):
+        profiler.__enter__()
+        for nth, batch in enumerate(DataLoader(torch.zeros(steps))):  # type: ignore[arg-type]
+            (weight * batch).sum().backward()
+            optimiser.step()
+            if nth + 1 == until:
+                profiler.__exit__(None, None, None)
+    return [note for note in seen.result.notes if note.code == "tools-left-on"]
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+def test_anomaly_detection_is_said_with_the_remedy() -> None:
+    (note,) = _notes(12, anomaly=True)
+    assert sentence(note) == (
+        "torch.autograd.set_detect_anomaly(True) was on: it makes each step slower, and these figures hold only with "
+        "it. Switch it off for training."
+    )
+
+
+@pytest.mark.parametrize(("steps", "until", "told"), [(12, 12, True), (70, 70, True), (70, 30, False)])
+def test_a_profiler_counts_if_it_is_still_on(steps: int, until: int, told: bool) -> None:
+    notes = _notes(steps, until=until)
+    assert bool(notes) is told
+    if told:
+        assert sentence(notes[0]).startswith("A profiler of torch was on: it makes")
+
+
+def test_without_tools_nothing_is_said() -> None:
+    assert _notes(70) == []
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+def test_both_are_named() -> None:
+    (note,) = _notes(12, anomaly=True, until=12)
+    assert "(True) and a profiler of torch were on: they make" in sentence(note)
