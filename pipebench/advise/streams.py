@@ -13,7 +13,7 @@ from pipebench.results.advice import Change
 
 ITERABLE, RANKS, READ_AGAIN, ALIKE = "iterable", "iterable-ranks", "iterable-read-again", "iterable-undivided"
 _SOME_BYTES_PER_S = 1e6  # that all workers read from storage
-_KEEPS_SAMPLES = {"as_tensors", "in_one_tensor"}  # of the edits: they need no sample twice
+_KEEPS_SAMPLES = {"as_tensors", "copies", "in_one_tensor"}  # of the edits: they need no sample twice
 
 
 def refused(seen: Seen, refusal: str) -> str:

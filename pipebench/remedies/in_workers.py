@@ -16,5 +16,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if found is None:
         return None
     values = found.values
+    more = values.get("more_workers")
+    how = (*HOW, f"With num_workers={more}, they keep up.") if more else HOW
     place = Place(str(values.get("function") or "the loop"), str(values["file"]), int(values["line"]))
-    return of_cause(seen, found, "in_workers", "batches prepared in the workers", HOW, place)
+    return of_cause(seen, found, "in_workers", "batches prepared in the workers", how, place)

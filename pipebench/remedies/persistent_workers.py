@@ -1,10 +1,13 @@
-"""Workers that live on after a pass. It shows only in whole passes: each begins without the start of workers."""
+"""Workers that live on after a pass. It shows only in whole passes: each begins without the start of workers.
+
+They also keep what they have filled, such as a cache.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipebench.remedies.seen import TRY_FROM, Seen
+from pipebench.remedies.seen import TRY_FROM, Seen, without
 from pipebench.results.advice import Change, Finding
 
 PLACE = 0
@@ -13,9 +16,11 @@ KEEPS = ("Workers that live on keep the dataset of the first pass: they see no l
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
-    if tried or not seen.workers or seen.settings.get("persistent_workers") or seen.without_start < TRY_FROM:
+    warm_up = seen.could_save("warm-up")
+    faster = seen.without_start * without(seen.watched, warm_up)
+    if tried or not seen.workers or seen.settings.get("persistent_workers") or faster < TRY_FROM:
         return None
-    settings = {"persistent_workers": True}
     return Change(
-        "persistent_workers", dict(settings), COST, by_passes=True, predicted=seen.without_start, how=KEEPS
+        "persistent_workers", {"persistent_workers": True}, COST, by_passes=True, predicted=faster, how=KEEPS,
+        asked_for=warm_up > 0,
     )  # fmt: skip

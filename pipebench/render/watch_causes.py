@@ -31,6 +31,15 @@ def _start_up(one: Cause, values: Any, part: str) -> str:
     return began + _saving(one, setting("persistent_workers=True", values.get("made_by", "")))
 
 
+def _warm_up(one: Cause, values: Any, part: str) -> str:
+    return (
+        f"Batches of loader {one.loader} cost more at the begin of each pass: one of the first half takes a worker "
+        f"{seconds(values['early_s'])}, and one of the second {seconds(values['late_s'])}. The loop waited {part} for "
+        "that. What workers fill, as a cache, ends with them."
+        + _saving(one, setting("persistent_workers=True", values.get("made_by", "")))
+    )
+
+
 def _new_iterators(one: Cause, values: Any, part: str) -> str:
     used = values["passes"]
     return (
@@ -59,6 +68,13 @@ def _sampler(one: Cause, values: Any, part: str) -> str:
     return f"The sampler of loader {one.loader} took {part}, {per}, in the script's own process." + _saving(
         one, "Indices made ahead of time"
     )
+
+
+def _in_workers(values: Any) -> str:
+    where = "Doing it in the workers (in the dataset, or in collate_fn)"
+    if "more_workers" not in values:
+        return where
+    return f"{where}, with {setting('num_workers', values.get('made_by', ''))}={values['more_workers']},"
 
 
 def _hand_off(one: Cause, values: Any, part: str) -> str:
@@ -230,6 +246,7 @@ def _training(one: Cause, values: Any, part: str) -> str:
 
 SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "start-up": _start_up,
+    "warm-up": _warm_up,
     "new-iterators": _new_iterators,
     "validation": _validation,
     "sampler": _sampler,
@@ -242,9 +259,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
         in_loop.callbacks(values, part)
         + _saving(one, "Doing it less often, or in another thread,")
     ),
-    "prepare": lambda one, values, part: (
-        in_loop.preparing(values, part) + _saving(one, "Doing it in the workers (in the dataset, or in collate_fn)")
-    ),
+    "prepare": lambda one, values, part: in_loop.preparing(values, part) + _saving(one, _in_workers(values)),
     "each-makes-all": lambda one, values, part: (
         f"{_waits(one, part)}. Each makes all samples of the stream and gives only its part: decoders and transforms "
         f"run {values['times']:.1f} times for each sample. More workers bring nothing then."

@@ -124,6 +124,13 @@ def test_workers_that_hardly_compute_have_no_threads_that_compete():
         assert (one_thread.propose(seen(used=BLAS, workers=both), []) is not None) is asked
 
 
+def test_what_workers_fill_anew_in_each_pass_counts_with_their_start():
+    figures = _with_cause(seen(0.5, batches=2000), Cause("warm-up", 2.0, 2.0, 1))
+    change = persistent_workers.propose(figures, [])
+    assert change.asked_for and change.by_passes and change.predicted == pytest.approx(2.0, rel=0.02)
+    assert persistent_workers.propose(_with_cause(seen(0.5), Cause("warm-up", 0.1, 0.1, 1)), []) is None
+
+
 def test_start_up_counts_only_if_it_is_a_share_of_the_pass():
     short, long = seen(batches=20, loader=SLOW_START), seen(batches=2000, loader=SLOW_START)
     assert persistent_workers.propose(short, []).predicted == pytest.approx(2.0)

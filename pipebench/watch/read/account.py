@@ -15,7 +15,7 @@ from pipebench.watch.read.collectives import other_alone_s
 from pipebench.watch.read.described import single
 from pipebench.watch.read.gather import NO_LOADER, Place, Process, Run, loaders_found
 from pipebench.watch.read.in_loop import told_apart
-from pipebench.watch.read.prepared import ROW, Idle, prepared, saved_s
+from pipebench.watch.read.prepared import ROW, Idle, moved, prepared
 from pipebench.watch.read.together import with_training
 from pipebench.watch.record.lines import HandedOver, LoaderFound, LoopSums, PassBegun, PassEnded
 from pipebench.watch.record.record_file import WAIT
@@ -148,8 +148,8 @@ def _with_prepared(run: Run, rows: Iterable[AccountRow], loop_s: float, idle: Id
         told = prepared(run, one.loader) if one.code == "forward" and one.loader is not None else None
         if told is not None:
             own = AccountRow(ROW, one.s * told.share, one.loader)
-            saved = saved_s(own.s, loop_s, idle) if idle is not None else None
-            yield own if saved is None else replace(own, recoverable_s=saved, reason="in-workers")
+            saves = moved(own.s, loop_s, idle) if idle is not None else None
+            yield own if saves is None else replace(own, recoverable_s=saves.s, reason="in-workers")
             one = replace(one, s=one.s - own.s)
         yield one
 

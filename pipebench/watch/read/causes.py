@@ -18,6 +18,7 @@ from pipebench.watch.read.moves import LEAST_CORES, USED_UP, cores_of, idle_core
 from pipebench.watch.read.moves import busy as busy_of
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.stalls import period_of, waits_of
+from pipebench.watch.read.warming import warming
 
 _OF_RUN = 0.02
 _OF_LOOPS = 0.1  # waits for a core, which scatter more
@@ -362,7 +363,7 @@ def memory(seen: Seen) -> Iterable[Cause]:
 
 
 KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
-    start_up, validation, sampler, hand_off, _plain("pin", "pin"),
+    start_up, warming, validation, sampler, hand_off, _plain("pin", "pin"),
     _plain("host-to-device", "host-to-device", on_device=True), preparing, padding, callbacks, no_workers, competing,
     short_of_cores, waiting,
 )  # fmt: skip

@@ -10,7 +10,7 @@ from pipebench.watch.read.collectives import other_alone_s
 from pipebench.watch.read.in_loop import Apart
 from pipebench.watch.read.like_a_device import like_a_device
 from pipebench.watch.read.of_causes import MATTERS, Seen
-from pipebench.watch.read.prepared import ROW, prepared
+from pipebench.watch.read.prepared import ROW, idle_of, moved, prepared
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
 
 _FIRST = 0.2  # of training: a first iteration that is mentioned
@@ -33,11 +33,16 @@ def callbacks(seen: Seen) -> Iterable[Cause]:
 
 def preparing(seen: Seen) -> Iterable[Cause]:
     """Work on batches in the loop itself, before the model."""
+    idle = idle_of(seen.result)
     for one in seen.in_loop:
         spent, told = seen.s(ROW, loader=one.loader), prepared(seen.run, one.loader)
         if spent and told is not None:
             values: dict[str, str | int | float] = {"file": told.file, "line": told.line, "workers": one.workers}
             values |= {"function": told.function} if told.function else {}
+            saves = moved(spent, sum(row.s for row in seen.rows(loader=one.loader)), idle[one.loader])
+            if saves is not None and saves.workers > one.workers:
+                values["more_workers"] = saves.workers
+                values |= {"made_by": one.made_by} if one.made_by else {}
             yield Cause(ROW, spent, seen.saved(ROW, loader=one.loader), one.loader, values)
 
 

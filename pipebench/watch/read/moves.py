@@ -224,7 +224,7 @@ def _of_stage(move: NextMove, main: LoaderResult, stage: StageResult, foreign: f
 _BY_CORES = ("raise-num-workers", "make-stage-cheaper", "set-num-workers")
 # cause of the whole run -> the move that it asks for. Those of the others follow from the iteration.
 _OF_RUN = {
-    "start-up": "keep-workers", "new-iterators": "keep-iterator",
+    "start-up": "keep-workers", "warm-up": "keep-workers", "new-iterators": "keep-iterator",
     "validation": "load-validation-faster", "callbacks": "do-less-in-the-loop", "prepare": "prepare-in-workers",
     "padding": "pad-to-longest", "few-cores": "use-all-cores", "each-makes-all": "divide-first",
     "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly",

@@ -18,6 +18,7 @@ from pipebench.watch.record.record_file import FORWARD
 from pipebench.watch.record.trial_lines import PlaceLooks
 
 ROW = "prepare"  # of the account, and of the causes
+_NEARLY = 0.9  # of the most that any number of workers saves
 _WHOLE = ("log", "logs", "net")  # as whole words: they begin others
 _OF_SOUND = ("mel", "spec", "amplitude")  # as in log_mel: no logging
 _OTHERS = (
@@ -59,11 +60,22 @@ def _other_work(place: PlaceLooks) -> bool:
 
 
 class Idle(NamedTuple):
-    """The workers of a loader, the share of the time for which they are busy, and that of the cores that none uses."""
+    """The workers of a loader, the share of the time for which they are busy, and the cores that none uses.
+
+    `cores` is a share of the `usable` ones.
+    """
 
     workers: int
     busy: float
     cores: float
+    usable: float
+
+
+class Moved(NamedTuple):
+    """The seconds that workers would save, and how many workers that takes."""
+
+    s: float
+    workers: int
 
 
 def idle_of(result: WatchResult) -> dict[int, Idle]:
@@ -72,19 +84,26 @@ def idle_of(result: WatchResult) -> dict[int, Idle]:
     for one in result.loaders:
         own = [worker for worker in result.workers if worker.loader == one.loader]
         idle = idle_cores(result, own, one.script_cores)
-        found[one.loader] = Idle(one.workers, busy(own), max(0.0, idle) / result.usable_cores)
+        found[one.loader] = Idle(one.workers, busy(own), max(0.0, idle) / result.usable_cores, result.usable_cores)
     return found
 
 
-def saved_s(spent_s: float, loop_s: float, idle: Idle) -> float | None:
+def moved(spent_s: float, loop_s: float, idle: Idle) -> Moved | None:
     """What workers would save of work that took `spent_s` of a loop of `loop_s`; None if they would save nothing.
 
-    The loop then takes as long as the workers or the cores need for the same work, at least.
+    The loop then takes as long as the workers or the cores need for the same work, at least. There may be as many
+    workers as cores, but more than now only if they save clearly more.
     """
-    if not idle.workers:
-        return None
-    of_workers = loop_s * (1.0 - idle.busy) - spent_s / idle.workers
-    return max(0.0, min(spent_s, of_workers, loop_s * idle.cores)) or None
+    most = max(idle.workers, int(idle.usable))
+    counts = range(max(1, idle.workers), most + 1)
+    found = [Moved(_saved_s(spent_s, loop_s, idle, workers), workers) for workers in counts]
+    best = max((one.s for one in found), default=0.0)
+    return next((one for one in found if one.s >= _NEARLY * best), None) if best > 0 else None
+
+
+def _saved_s(spent_s: float, loop_s: float, idle: Idle, workers: int) -> float:
+    of_workers = loop_s * (1.0 - idle.busy * idle.workers / workers) - spent_s / workers
+    return max(0.0, min(spent_s, of_workers, loop_s * idle.cores))
 
 
 def with_prepared(run: Run, phases: Iterable[PhaseResult], loaders: Iterable[int]) -> Iterable[PhaseResult]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from planted_runs import TRAINS, Planted, said
 
 from pipebench.results.watched import PhaseResult, as_clocked
 from pipebench.watch.read.gather import Process, Run, ShownTime
-from pipebench.watch.read.prepared import Idle, Prepared, prepared, saved_s
+from pipebench.watch.read.prepared import Idle, Moved, Prepared, moved, prepared
 from pipebench.watch.record.lines import Content, LoopLooks, ProcessStarted
 from pipebench.watch.record.trial_lines import PlaceLooks
 
@@ -43,18 +45,23 @@ def test_its_share_of_forward_is_that_of_the_looks(places, forward: int, found: 
 
 
 @pytest.mark.parametrize(
-    ("workers", "busy", "cores", "saved"),
+    ("workers", "busy", "cores", "usable", "saved", "with_workers"),
     [
-        (2, 0.1, 0.5, 0.4),  # all of it: the workers and the cores have room
-        (1, 0.1, 0.5, 0.4),  # one worker needs 0.1 + 0.4 of the second
-        (1, 0.4, 0.5, 0.2),  # and here 0.4 + 0.4
-        (2, 0.1, 0.2, 0.2),  # the cores have no more room
-        (2, 1.0, 0.5, None),
-        (0, 0.0, 0.5, None),
+        (2, 0.1, 0.5, 2, 0.4, 2),  # all of it: the workers and the cores have room
+        (1, 0.1, 0.5, 1, 0.4, 1),  # one worker needs 0.1 + 0.4 of the second
+        (1, 0.4, 0.5, 1, 0.2, 1),  # and here 0.4 + 0.4
+        (1, 0.4, 0.5, 2, 0.4, 2),  # a second one shares it
+        (1, 0.4, 0.25, 4, 0.25, 2),  # the cores have no more room, and more workers bring no more
+        (2, 0.1, 0.2, 2, 0.2, 2),
+        (2, 1.0, 0.5, 2, None, 0),
+        (0, 0.0, 0.5, 2, 0.4, 1),
     ],
 )
-def test_workers_take_over_no_more_than_they_and_the_cores_have_room_for(workers, busy, cores, saved) -> None:
-    assert saved_s(0.4, 1.0, Idle(workers, busy, cores)) == (saved if saved is None else pytest.approx(saved))
+def test_workers_take_over_no_more_than_they_and_the_cores_have_room_for(
+    workers: int, busy: float, cores: float, usable: float, saved: float | None, with_workers: int
+) -> None:
+    found = moved(0.4, 1.0, Idle(workers, busy, cores, usable))
+    assert found == (saved if saved is None else Moved(pytest.approx(saved), with_workers))
 
 
 def test_it_is_a_row_a_phase_and_a_cause_with_its_line() -> None:
@@ -72,12 +79,15 @@ def test_it_is_a_row_a_phase_and_a_cause_with_its_line() -> None:
     assert "Most of it: augment, called in train.py:62. Doing it in the workers (in the dataset, or in" in text
 
 
-def test_without_room_in_the_workers_it_is_named_all_the_same() -> None:
+@pytest.mark.parametrize(("cores", "saved"), [(1, None), (2, 0.84)])
+def test_without_workers_it_is_named_and_what_they_would_save_if_there_are_cores(cores: int, saved: Any) -> None:
     run = Planted()
-    run.loader(**{**TRAINS, "forward": 1400}, workers=0)
+    run.loader(**{**TRAINS, "forward": 1400}, workers=0, cpu=1000)
     run.lines.append(_looks(AUGMENTS))
-    (cause,) = (one for one in run.account().causes if one.code == "prepare")
-    assert cause.recoverable_s is None
+    account = run.account(cores)
+    (cause,) = (one for one in account.causes if one.code == "prepare")
+    assert cause.recoverable_s == (saved and pytest.approx(saved))
+    assert ("or in collate_fn), with num_workers=1, could save" in said(account)) is bool(saved)
 
 
 def test_where_looks_are_not_compared_it_belongs_to_forward() -> None:
