@@ -35,7 +35,7 @@ _MOST = 64  # of the kept ones
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if tried or not seen.serves_stages:
         return None
-    found = max(_lines(seen), key=lambda one: one[0], default=None)
+    found = max((*_lines(seen), *_classes(seen)), key=lambda one: one[0], default=None)
     if found is None:
         return None
     share, name, line = found
@@ -67,6 +67,18 @@ def _lines(seen: Seen) -> Iterator[tuple[float, str, DrilledLine]]:
         called = _called(line.text)
         if share >= LEAST_SHARE and called and line.function.split(".")[-1] not in cached:
             yield share, called, line
+
+
+def _classes(seen: Seen) -> Iterator[tuple[float, str, DrilledLine]]:
+    """The classes whose `__init__` takes much of the workers' time, each with its largest line: samples build them."""
+    shares: dict[tuple[str, str], list[tuple[float, DrilledLine]]] = {}
+    for _, share, line in seen.lines():
+        name, _, last = line.function.rpartition(".")
+        if last == "__init__" and name.isidentifier():
+            shares.setdefault((name, line.file), []).append((share, line))
+    for (name, _), found in shares.items():
+        if (share := sum(one for one, _ in found)) >= LEAST_SHARE:
+            yield share, name, max(found, key=lambda one: one[0])[1]
 
 
 def _called(text: str) -> str:

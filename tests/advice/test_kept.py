@@ -326,3 +326,15 @@ def test_the_lines_that_the_user_writes_run_with_named_arguments():
     first, again = (space["kept"](1, 8, kind="hann") for _ in range(2))
     assert first is again and isinstance(first, Window) and first is not space["kept"](2, 8, kind="hann")
     assert "close" in last
+
+
+def _within(function, share, text="self.bank[m, b] = weight"):
+    return DrilledLine(FILE, function, 7, "", text, 100, share, share, share)
+
+
+def test_a_class_that_takes_long_to_build_is_kept_though_its_lines_build_nothing():
+    change = kept.propose(_seen(_within("Mel.__init__", 0.3), _within("Mel.__init__", 0.2), _within("read", 0.5)), [])
+    assert change.edits["kept"] == {"name": "Mel", "file": FILE} and change.predicted == pytest.approx(1 / 0.6)
+    for function in ("main.<locals>.Mel.__init__", "Mel.forward", "__init__"):
+        assert kept.propose(_seen(_within(function, 0.9)), []) is None
+    assert kept.propose(_seen(_within("Mel.__init__", 0.1)), []) is None
