@@ -58,7 +58,7 @@ HOUSE = {
     "remedies": "seen source decorated opening files as_tensors bytes_across cache callbacks copies decoders "
     "divide_first earlier resize_first crop_first draft packed_crops from_bytes getitems in_one_tensor in_order kept "
     "knock_out lookup opencv_resize persistent_workers num_workers in_workers one_iterator one_thread padding "
-    "pin_memory prefetch_factor ring_collate sampler_ahead spread_evenly start_method unlocked validation",
+    "pin_memory prefetch_factor ring_collate sampler_ahead slow_lines spread_evenly start_method unlocked validation",
     "advise": "judging streams whole_run sync_cause shared_resource trial conductor snippet tail live_run command",
     "before_after": "loaders estimates figures watched differing whole",
     "region": "",

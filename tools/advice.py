@@ -4,6 +4,7 @@
     python tools/advice.py --set independent [NAME ...]   # the scripts of another author
     python tools/advice.py --set fourth --budget 120      # of these, the weights may be spoiled
     python tools/advice.py --report docs/results/advice.jsonl
+    python tools/advice.py --sets                         # a line for each set of another author
 
 For each script whose cause is known (`advice_plants.py`), `pipebench advise` gives its advice.
 Then the script runs plainly: as it is, with the advised change written into its source, and with the best change that
@@ -36,8 +37,8 @@ import torch
 sys.path.insert(0, os.fspath(Path(__file__).absolute().parent))
 
 from advice_planted import Planted, Replaced
-from advice_plants import SETS
-from advice_report import report
+from advice_plants import OTHERS, SETS
+from advice_report import report, sets
 
 from pipebench.advise.command import BUDGET_S, AdviseOptions, advise
 from pipebench.remedies.seen import without
@@ -48,6 +49,7 @@ from pipebench.results.watched import WatchResult
 
 _PATCH = "advised.diff"
 SCRIPTS = Path(__file__).parents[1] / "tests" / "advice"
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
 Kind = tuple[Path, Sequence[str], Mapping[str, str]]
 
 
@@ -61,7 +63,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--set", choices=SETS, default="scripts", help="a folder of tests/advice")
     parser.add_argument("--save", type=Path, help="append the lines to this file")
     parser.add_argument("--report", type=Path, help="run nothing: print the report of these lines")
+    parser.add_argument("--sets", action="store_true", help="run nothing: print a line for each set")
     asked = parser.parse_args(arguments)
+    if asked.sets:
+        sys.stdout.write(sets({name: list(_read(RESULTS / f"advice_{name}.jsonl")) for name in OTHERS}))
+        return 0
     for name in [name for name in os.environ if name.endswith("_NUM_THREADS")]:
         del os.environ[name]  # of our caller, not of the scripts
     assert not torch.cuda.is_initialized()

@@ -90,6 +90,30 @@ def report(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def earliest(rows: Iterable[Row]) -> list[Row]:
+    """The first line of each script: of the rules that stood before anybody had read it."""
+    found: dict[str, Row] = {}
+    for row in rows:
+        found.setdefault(row["name"], row)
+    return list(found.values())
+
+
+def sets(lines: Mapping[str, Sequence[Row]]) -> str:
+    """How often the advice was right and its interval held, for each set: by the first and by the last lines."""
+    heads = ("set", "first run", "right then", "held then", "right in the end", "held in the end")
+    found = {name: (earliest(rows), latest(rows)) for name, rows in lines.items()}
+    cells = [(name, rows[0]["at"][:10], *_of(found[name][0]), *_of(found[name][1])) for name, rows in lines.items()]
+    all_of = [[row for both in found.values() for row in both[nth]] for nth in (0, 1)]
+    total = ("all", "", *_of(all_of[0]), *_of(all_of[1]))
+    return "\n".join(aligned([heads, *cells, total])) + "\n"
+
+
+def _of(rows: Sequence[Row]) -> tuple[str, str]:
+    """How many are right, and how many intervals hold."""
+    told = [one for row in rows if (one := held(row)) is not None]
+    return f"{sum(map(right, rows))} of {len(rows)}", f"{sum(told)} of {len(told)}"
+
+
 def _counts(rows: Sequence[Row]) -> Iterable[str]:
     for what, found in (
         ("first advice or diagnosis right", [right(row) for row in rows]),

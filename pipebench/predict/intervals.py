@@ -52,7 +52,7 @@ def _in_one_process(costs: LoopCosts, setting: Setting) -> Iterator[LoopCosts]:
     A worker's thread waits for the interpreter's lock while its feeder thread pickles, which looks blocked. And what
     the loop has received it must give back, tensor by tensor, in a later step: the records do not tell how long. Where
     receiving takes longer than the step, only the least counts: two loops with hundreds of tensors a batch gained 7.3
-    and 6.3 without workers, and half of the steps was for that (docs/figures/advice.md).
+    and 6.3 without workers, and half of the steps was for that (docs/figures/advice-sets.md).
     """
     alone = bool(costs.workers) and not setting.workers
     if not alone or costs.receive_s < fmean(costs.step_s):

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipebench.remedies.seen import WORTH, Seen, hand_off_share
+from pipebench.remedies.seen import HAND_OFF_VARIES, WORTH, Seen, hand_off_share
 from pipebench.results.advice import Change, Finding, Place
 from pipebench.watch.record.own_code import owner
 from pipebench.watch.record.patches import Patches
@@ -25,7 +25,6 @@ HOW = (
     "Return large arrays as tensors: torch.from_numpy(array), torch.tensor(numbers).",
     "In the loop, x.numpy() is the array again, without a copy.",
 )
-_VARIES = 0.15  # between runs: eight plain gains beside what was promised (docs/figures/advice.md)
 LEAST_BYTES = 100_000  # through the pipe, of a batch
 # Bytes: a tensor holds a file descriptor until nobody has it any more. To pickle numbers of a list takes far longer.
 LEAST_ARRAY, LEAST_LIST = 65_536, 8_192
@@ -56,7 +55,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         how=HOW,
         at=at,
         asked_for=seen.slow_hand_off,
-        varies=_VARIES,
+        varies=HAND_OFF_VARIES,
     )
 
 

@@ -2,8 +2,9 @@
 
 What changes each pixel by itself gives the same before and after a crop, and flips choose another crop of the same
 kind. A blur differs at the edges of the crop, and what looks at the mean of an image, as the contrast of ColorJitter,
-sees that of the crop. Where the crop is resized, too, what jumps or has a size in pixels does not give the same. So the
-weights of the trial are worth nothing, and the difference of some samples is measured and shown.
+sees that of the crop. Where the crop is resized, too, what jumps at a value (RandomSolarize, RandomPosterize) or has a
+size in pixels (GaussianBlur) does not give the same. So the weights of the trial are worth nothing, and the difference
+of some samples is measured and shown.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _BY_PIXEL = (
     *FLIPS, *CONVERSIONS, "ColorJitter", "Grayscale", "RandomGrayscale", "RandomInvert", "RandomChannelPermutation",
     "RandomPhotometricDistort", "RGB",
 )  # fmt: skip
+_PADDING = {"padding", "pad_if_needed"}  # its colour would be changed, too
 _IN_PIXELS = ("RandomSolarize", "RandomPosterize", "GaussianBlur", "RandomAdjustSharpness")
 
 
@@ -38,7 +40,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if tried or not seen.discards or not seen.workers:
         return None
     _, steps = earlier.in_source(seen, place_of, (*_CROPS, *_BY_PIXEL))
-    if steps is None:
+    if steps is None or _PADDING & {one.arg for one in steps.keywords}:
         return None
     names = steps.names
     if called(steps.smaller) == _RESIZED and set(names) & set(chains.FIRST):  # then it resizes bytes, and not floats
@@ -63,16 +65,16 @@ class _CropFirst(Edit):
     def in_worker(self, fetcher: Any, patches: Patches) -> None:
         chain = chains.only_chain(fetcher.dataset, place_of)
         crop = chain.steps[-1]
-        if getattr(crop, "padding", None) or getattr(crop, "pad_if_needed", False):  # its colour would be changed, too
-            raise Refused("no-such-transforms")
+        if getattr(crop, "padding", None) or getattr(crop, "pad_if_needed", False):
+            raise Refused("pads")
         resized = type(crop).__name__ == _RESIZED
-        may = (lambda height, width: True) if resized else functools.partial(_holds, crop.size)
-        earlier.move_in_worker(fetcher, patches, chain, may, TOLERANCE)
+        refuses = earlier.never if resized else functools.partial(_pads, crop.size)
+        earlier.move_in_worker(fetcher, patches, chain, refuses, TOLERANCE)
 
 
-def _holds(size: Sequence[int], height: int, width: int) -> bool:
-    """Whether an image is as large as the crop: CenterCrop pads a smaller one."""
-    return height >= size[0] and width >= size[-1]
+def _pads(size: Sequence[int], height: int, width: int) -> str:
+    """Not "" if an image is smaller than the crop: CenterCrop pads it."""
+    return "" if height >= size[0] and width >= size[-1] else "pads"
 
 
 edit = _CropFirst

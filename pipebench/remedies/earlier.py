@@ -42,6 +42,10 @@ class Steps(NamedTuple):
     def names(self) -> list[str]:
         return [called(one) for one in self.before]
 
+    @property
+    def keywords(self) -> list[ast.keyword]:
+        return self.smaller.keywords if isinstance(self.smaller, ast.Call) else []
+
 
 def in_source(seen: Seen, place_of: PlaceOf, wanted: Sequence[str]) -> tuple[bool, Steps | None]:
     """Whether the list is known that this loader uses, and its steps, if `place_of` finds some that can change places.
@@ -107,14 +111,19 @@ def _text(source: Source, begin: int, end: int) -> str:
     return source.raw[begin:end].decode(errors="replace").replace("\r\n", "\n")
 
 
+def never(height: int, width: int) -> str:
+    """No image is refused for its size."""
+    return ""
+
+
 def move_in_worker(
-    fetcher: Any, patches: Patches, chain: chains.Chain, may: Callable[[int, int], bool], tolerance: float
+    fetcher: Any, patches: Patches, chain: chains.Chain, refuses: Callable[[int, int], str], tolerance: float
 ) -> None:
     """Lets the last step of `chain` come first, if samples differ by at most `tolerance`, a share of their range.
 
-    `may(height, width)` says of an image whether it can. Raises `Refused`.
+    `refuses(height, width)` is the code of why it cannot for an image of this size ("": it can). Raises `Refused`.
     """
-    moved = _Moved(chain.steps, may)
+    moved = _Moved(chain.steps, refuses)
 
     def done() -> list[Any]:
         moved.comparing = False
@@ -131,14 +140,14 @@ class _Moved:
     in front of a crop, they choose another one.
     """
 
-    def __init__(self, steps: Sequence[Any], may: Callable[[int, int], bool]) -> None:
-        self.steps, self.may = steps, may
+    def __init__(self, steps: Sequence[Any], refuses: Callable[[int, int], str]) -> None:
+        self.steps, self.refuses = steps, refuses
         self.comparing = True
         self.made: list[int] = []
 
     def __call__(self, *images: Any) -> Any:
-        if len(images) != 1 or not self._may(images[0]):
-            raise Refused("no-such-transforms")
+        if why := self._refused(images):
+            raise Refused(why)
         if not self.made:
             self.made.append(1)
         return self._with_same_numbers(images[0]) if self.comparing else self._moved(images[0])
@@ -149,7 +158,7 @@ class _Moved:
         return image
 
     def _with_same_numbers(self, image: Any) -> Any:
-        states, before = [], image
+        states, before = [], image.copy() if hasattr(image, "getbands") else image.clone()  # a step may change it
         for step in self.steps:
             states.append(random_state())
             before = step(before)
@@ -166,7 +175,9 @@ class _Moved:
             return 1
         return 0 if type(self.steps[place]).__name__ in FLIPS else 2
 
-    def _may(self, image: Any) -> bool:
+    def _refused(self, images: Sequence[Any]) -> str:
+        image: Any = images[0] if len(images) == 1 else None
         if hasattr(image, "getbands"):
-            return self.may(image.height, image.width)
-        return isinstance(image, sys.modules["torch"].Tensor) and self.may(*image.shape[-2:])
+            return self.refuses(image.height, image.width)
+        tensor = isinstance(image, sys.modules["torch"].Tensor)
+        return self.refuses(*image.shape[-2:]) if tensor else "no-such-transforms"

@@ -35,7 +35,7 @@ HOW_WRITTEN = (
     "Put the dataset into InOneLook(...), which `--patch FILE` writes, too,",
     "and give this loader collate_fn=InOneLook.as_tensors.",
 )
-_VARIES = 0.2  # between runs: three plain gains beside what was promised (docs/figures/advice.md, `ctr_model`)
+_VARIES = 0.2  # between runs: three plain gains beside what was promised (docs/figures/advice-sets.md, `ctr_model`)
 _COMPARED = 2  # batches of each worker
 _METHOD = """    def __getitems__(self, indices):
         return self.one_look_into[list(map(int, indices))]"""

@@ -16,7 +16,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if found is None:
         return None
     values = found.values
-    more = values.get("more_workers")
-    how = (*HOW, f"With num_workers={more}, they keep up.") if more else HOW
+    more = int(values.get("more_workers", 0))
+    how = (*HOW, f"Set num_workers={more} for it.") if more and seen.has_room(more, seen.prefetch_factor) else HOW
     place = Place(str(values.get("function") or "the loop"), str(values["file"]), int(values["line"]))
     return of_cause(seen, found, "in_workers", "batches prepared in the workers", how, place)

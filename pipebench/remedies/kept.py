@@ -7,6 +7,7 @@ must be the same, bit for bit, with and without. What other files of the user's,
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import os
@@ -17,8 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pipebench.remedies.seen import Seen, were_free
+from pipebench.remedies.source import sources
 from pipebench.results.advice import Change, Finding, Place
-from pipebench.results.drilled import DrilledLine
 from pipebench.watch.record.patches import Patches, behind, unseen
 from pipebench.watch.trial.compared import Comparing, compare_first, random_state
 from pipebench.watch.trial.edits import Edit, Refused
@@ -38,11 +39,10 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     found = max((*_lines(seen), *_classes(seen)), key=lambda one: one[0], default=None)
     if found is None:
         return None
-    share, name, line = found
+    share, at = found
     return Change(
-        "kept", {}, "memory in each worker", predicted=were_free(share), title=f"{name} kept",
-        edits={"kept": {"name": name, "file": line.file}}, how=_how(name), at=Place(name, line.file, line.line),
-        discards=True, partly=True,
+        "kept", {}, "memory in each worker", predicted=were_free(share), title=f"{at.name} kept",
+        edits={"kept": {"name": at.name, "file": at.file}}, how=_how(at.name), at=at, discards=True, partly=True,
     )  # fmt: skip
 
 
@@ -57,7 +57,7 @@ def _how(name: str) -> tuple[str, ...]:
     )
 
 
-def _lines(seen: Seen) -> Iterator[tuple[float, str, DrilledLine]]:
+def _lines(seen: Seen) -> Iterator[tuple[float, Place]]:
     """The lines that call such a class or function, each with its share of the workers' time.
 
     What a function opens or builds behind an `lru_cache` is left to a larger one.
@@ -66,19 +66,20 @@ def _lines(seen: Seen) -> Iterator[tuple[float, str, DrilledLine]]:
     for _, share, line in seen.lines():
         called = _called(line.text)
         if share >= LEAST_SHARE and called and line.function.split(".")[-1] not in cached:
-            yield share, called, line
+            yield share, Place(called, line.file, line.line)
 
 
-def _classes(seen: Seen) -> Iterator[tuple[float, str, DrilledLine]]:
-    """The classes whose `__init__` takes much of the workers' time, each with its largest line: samples build them."""
-    shares: dict[tuple[str, str], list[tuple[float, DrilledLine]]] = {}
+def _classes(seen: Seen) -> Iterator[tuple[float, Place]]:
+    """The classes whose `__init__` takes such a share, with the first line that calls them. Subclasses may, too."""
+    shares: dict[tuple[str, str], float] = {}
     for _, share, line in seen.lines():
         name, _, last = line.function.rpartition(".")
         if last == "__init__" and name.isidentifier():
-            shares.setdefault((name, line.file), []).append((share, line))
-    for (name, _), found in shares.items():
-        if (share := sum(one for one, _ in found)) >= LEAST_SHARE:
-            yield share, name, max(found, key=lambda one: one[0])[1]
+            shares[name, line.file] = shares.get((name, line.file), 0.0) + share
+    for (name, file), share in shares.items():
+        for source in sources(seen, [file]) if share >= LEAST_SHARE else ():
+            calls = (Place(ast.unparse(one.func), source.file, one.lineno) for one in source.calls_of(name))
+            yield from ((share, one) for one in calls if _called(f"{one.name}(") == one.name)
 
 
 def _called(text: str) -> str:
@@ -237,7 +238,8 @@ def _in_place_of(plain: Any, keeper: _Keeper) -> Any:
         def __setattr__(cls, name: str, value: Any) -> None:
             setattr(plain, name, value)
 
-    return Kind(plain.__name__, (), {})
+    first: Any = plain.__init__  # type: ignore[misc]
+    return Kind(plain.__name__, (), {"__init__": first})  # a subclass may call it by name
 
 
 class _View:

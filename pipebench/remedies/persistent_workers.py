@@ -16,11 +16,13 @@ KEEPS = ("Workers that live on keep the dataset of the first pass: they see no l
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
-    warm_up = seen.could_save("warm-up")
-    faster = seen.without_start * without(seen.watched, warm_up)
+    cause = seen.cause("warm-up")
+    filled_s = (cause.recoverable_s or 0.0) if cause is not None and cause.loader == seen.loader.loader else 0.0
+    left = 1 / seen.without_start + 1 / without(seen.watched, filled_s) - 1
+    faster = 1 / max(0.01, left)
     if tried or not seen.workers or seen.settings.get("persistent_workers") or faster < TRY_FROM:
         return None
     return Change(
         "persistent_workers", {"persistent_workers": True}, COST, by_passes=True, predicted=faster, how=KEEPS,
-        asked_for=warm_up > 0,
+        asked_for=filled_s > 0,
     )  # fmt: skip

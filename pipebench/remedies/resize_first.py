@@ -76,14 +76,14 @@ class _ResizeFirst(Edit):
         if any(getattr(one, "expand", False) or getattr(one, "center", None) is not None for one in chain.steps):
             raise Refused("no-such-transforms")
         turns = any(type(one).__name__ in _TURNS for one in chain.steps)
-        may = functools.partial(_keeps_its_shape, chain.steps[-1].size) if turns else lambda height, width: True
-        earlier.move_in_worker(fetcher, patches, chain, may, TOLERANCE)
+        refuses = functools.partial(_distorts, chain.steps[-1].size) if turns else earlier.never
+        earlier.move_in_worker(fetcher, patches, chain, refuses, TOLERANCE)
 
 
-def _keeps_its_shape(size: Any, height: int, width: int) -> bool:
-    """Whether an image keeps its shape, but for a pixel, when it is resized to this size."""
+def _distorts(size: Any, height: int, width: int) -> str:
+    """Not "" if an image does not keep its shape, but for a pixel, when it is resized to this size."""
     sides = size if isinstance(size, (list, tuple)) else [size]
-    return len(sides) == 1 or abs(width * sides[0] / height - sides[1]) <= 1
+    return "" if len(sides) == 1 or abs(width * sides[0] / height - sides[1]) <= 1 else "no-such-transforms"
 
 
 edit = _ResizeFirst

@@ -25,18 +25,22 @@ def _start_up(one: Cause, values: Any, part: str) -> str:
     inside = " (in loops that do not train)" if values["in_validation"] else ""
     its = "its" if values["workers"] == 1 else "their"
     began = f"Starting {how}, {its} first batches and {its} end took {part}: {passes} over loader {one.loader}{inside}."
+    return began + _kept(one, values)
+
+
+def _kept(one: Cause, values: Any) -> str:
+    """What workers that live on would save."""
     if values.get("again") and not values.get("made_by"):
         anew = f" The loader was made anew {counted(values['again'], 'time')}."
-        return began + anew + _saving(one, "Making it once, with persistent_workers=True,")
-    return began + _saving(one, setting("persistent_workers=True", values.get("made_by", "")))
+        return anew + _saving(one, "Making it once, with persistent_workers=True,")
+    return _saving(one, setting("persistent_workers=True", values.get("made_by", "")))
 
 
 def _warm_up(one: Cause, values: Any, part: str) -> str:
     return (
         f"Batches of loader {one.loader} cost more at the begin of each pass: one of the first half takes a worker "
-        f"{seconds(values['early_s'])}, and one of the second {seconds(values['late_s'])}. The loop waited {part} for "
-        "that. What workers fill, as a cache, ends with them."
-        + _saving(one, setting("persistent_workers=True", values.get("made_by", "")))
+        f"{seconds(values['early_s'])}, and one of the second {seconds(values['late_s'])}, as where workers fill a "
+        f"cache that ends with them. The loop waited {part} for that." + _kept(one, values)
     )
 
 
@@ -82,10 +86,7 @@ def _hand_off(one: Cause, values: Any, part: str) -> str:
     mostly = arrays > piped / 2
     what = f"{size(arrays)} of NumPy arrays" if mostly else f"{size(piped)} through the pipe"
     change = "Tensors in place of arrays" if mostly else "A cheaper hand-off"
-    took = f"Receiving and unpickling batches took {part}"
-    if "viewed_bytes" in values:
-        return f"{took}; {_views(values)}." + _saving(one, "Copies in place of views")
-    return f"{took}; a batch brings {what}." + _saving(one, change)
+    return f"Receiving and unpickling batches took {part}; a batch brings {what}." + _saving(one, change)
 
 
 def _views(values: Any) -> str:
@@ -114,7 +115,7 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
 
 
 def _waits(one: Cause, part: str) -> str:
-    parts = (("while receiving", "late_s"), ("for a core that they used", "core_s"))
+    parts = (("while receiving", "late_s"), ("for a core that the workers used", "core_s"))
     large = [(words, float(one.values.get(name, 0.0))) for words, name in parts]
     told = "".join(f", {seconds(s)} of it {words}" for words, s in large if s >= _SMALLEST * one.s > 0)
     return f"Waiting for the workers of loader {one.loader} took {part}{told}"

@@ -149,12 +149,13 @@ def hand_off(one: HandOff) -> Iterable[str]:
 
 def _crossing(one: HandOff) -> str:
     tensors, arrays = _several(one.tensors_per_batch, "tensor"), _several(one.arrays_per_batch, "NumPy array")
-    text = f"A batch holds {tensors} in {size(one.shared_bytes_per_batch or 0.0)} of shared memory"
+    shared = size(one.shared_bytes_per_batch or 0.0)
+    text = f"A batch holds {tensors} in {shared} of shared memory"
     if one.views:
-        text += f", of which the tensors hold {size(one.held_bytes_per_batch)}: they are views, and cross whole"
-    if not one.arrays_per_batch:
-        return f"{text}."
-    return f"{text}, and {arrays} of {size(one.array_bytes_per_batch or 0.0)}, copied through the pipe."
+        text = f"A batch holds {tensors} of {size(one.held_bytes_per_batch)}. They are views of {shared}, which crosses"
+    if one.arrays_per_batch:
+        text += f", and {arrays} of {size(one.array_bytes_per_batch or 0.0)}, copied through the pipe"
+    return f"{text}."
 
 
 def _several(mean: float | None, what: str) -> str:

@@ -119,7 +119,7 @@ def _from(values: Values) -> str:
     return f", first {seconds(values['at_s'])} after its start" if "at_s" in values else ""
 
 
-_TOOLS = {"anomaly-detection": "torch.autograd.set_detect_anomaly(True)", "profiler": "a profiler of torch"}
+_TOOLS = {"anomaly-detection": "anomaly detection of torch.autograd", "profiler": "a profiler of torch"}
 
 
 def _left_on(values: Values) -> str:
@@ -127,8 +127,8 @@ def _left_on(values: Values) -> str:
     on, them = ("was on: it makes", "it") if len(tools) == 1 else ("were on: they make", "them")
     named = " and ".join(tools)
     return (
-        f"{named.replace('a', 'A', 1) if named.startswith('a ') else named} {on} each step slower, and these figures "
-        f"hold only with {them}. Switch {them} off for training."
+        f"{named[:1].upper()}{named[1:]} {on} each step slower, and these figures hold only with {them}. "
+        f"Switch {them} off for training."
     )
 
 
@@ -138,8 +138,9 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
         f"divides them: nothing in the code of {found['dataset']} asks for the worker (get_worker_info)."
     ),
     "float64": lambda found: (
-        f"A batch of loader {found['loader']} holds {size(found['bytes'])} of float64. As float32, it is half as large "
-        "to collate, to hand over and to copy: let samples be float32 from the beginning (`.astype(np.float32)`)."
+        f"A batch of loader {found['loader']} holds {size(found['bytes'])} of float64. If the model computes in "
+        "float32, let samples be float32 from the beginning (`.astype(np.float32)`): half as much to collate and to "
+        "hand over."
     ),
     "tools-left-on": _left_on,
     "workers-not-watched": _not_watched,

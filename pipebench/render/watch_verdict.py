@@ -188,7 +188,7 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
     ),
     "prepare-in-workers": lambda move: (
         f"do the work on batches before the model in the workers of loader {move.loader}: in its dataset, or in "
-        "collate_fn"
+        "collate_fn" + (f", with {setting('num_workers', move.made_by)}={move.to_workers}" if move.to_workers else "")
     ),
     "pad-to-longest": lambda move: (
         f"pad each batch of loader {move.loader} to its longest sample (in collate_fn), not to a fixed length"
@@ -317,8 +317,8 @@ def _uses(move: NextMove) -> str:
 def _cheaper_hand_off(move: NextMove) -> str:
     if move.viewed_bytes:
         return (
-            f"Next: let batches hold copies instead of views (`tensor.clone()`): {size(move.viewed_bytes)} of a batch "
-            "are of none of its tensors, and cross with them."
+            f"Next: let batches hold copies instead of views (`tensor.clone()`): {size(move.viewed_bytes)} that belong "
+            "to no tensor of a batch cross with its views."
         )
     sent = size(move.pipe_bytes or 0.0)
     if move.array_bytes is not None and move.array_bytes > (move.pipe_bytes or 0.0) / 2:

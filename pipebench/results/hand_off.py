@@ -32,8 +32,8 @@ class HandOff:
     loader does not pin.
 
     `tensors_per_batch` counts tensors. `shared_bytes_per_batch` is the size of the shared memory that holds them;
-    memory that several tensors share counts once. `viewed_bytes_per_batch` of it are of none of the tensors: some are
-    views, and their whole storage crosses with them. `arrays_per_batch` and
+    memory that several tensors share counts once. `viewed_bytes_per_batch` of it are copied there, but belong to no
+    tensor: some are views, and all the memory that they view crosses with them. `arrays_per_batch` and
     `array_bytes_per_batch` are of NumPy arrays. Unlike tensors, they are copied through the pipe.
 
     `ready` is the mean number of finished batches that lay ready when the loop asked for one. Near 0, the workers are
@@ -68,6 +68,7 @@ class HandOff:
 
     @property
     def views(self) -> bool:
-        """Whether most of what crosses in shared memory is of no tensor, and is enough to matter."""
+        """Whether most of what crosses belongs to no tensor, and is enough to matter."""
         viewed = self.viewed_bytes_per_batch or 0.0
-        return viewed >= LEAST_VIEWED and viewed > (self.shared_bytes_per_batch or 0.0) / 2
+        most = max((self.shared_bytes_per_batch or 0.0) / 2, self.pipe_bytes_per_batch)
+        return viewed >= LEAST_VIEWED and viewed > most

@@ -20,13 +20,14 @@ class NextMove:
     those that the script may use; `sibling_cores` are of the other ranks of its job. Workers wanted `wanted_cores` more
     and had none. `hand_off_s` is what it takes to hand a batch over from a worker, and `batch_s` what
     it takes to make one. `pipe_bytes` go through the pipe for a batch; `array_bytes` of them are NumPy arrays.
-    `viewed_bytes` cross in shared memory, but are of no tensor: most of what crosses there (None: not so).
+    `viewed_bytes` cross in shared memory, but belong to no tensor: most of what crosses (None: not so).
 
     A move of the whole run follows from its largest cause: `loader` is what it is about, and `took_s` is how long that
     took in the run. `setting` limits the threads of libraries. `made_by` made the loader, `again` times anew.
 
     `to_workers` is the number of workers, above the present one, that would bring most, and `predicted` the speed-up of
-    the loop with it, by a simulation of this run (None: too little was recorded). `alone` is the same without the other
+    the loop with it, by a simulation of this run (None: too little was recorded). Of "prepare-in-workers", it is the
+    number of workers that this takes (None: no more than now). `alone` is the same without the other
     processes, where they use many cores. `undivided`: each worker would give all samples of the loader's dataset.
     """
 

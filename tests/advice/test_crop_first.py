@@ -44,8 +44,9 @@ def _made(entries, kind, folder, numbers=(0, 1, 2, 3)):
         (v1.RandomHorizontalFlip(), v1.RandomInvert(), v1.RandomCrop((40, 24)), v1.ToTensor()),
         (v2.ToImage(), v2.RandomVerticalFlip(), v2.ToDtype(torch.float32, True), v2.CenterCrop(32)),
         (v1.RandomPosterize(3), v1.CenterCrop(32), v1.ToTensor()),
+        (v1.ToTensor(), v1.Normalize(*NORMALISE, inplace=True), v1.CenterCrop(32)),
     ],
-    ids=["tensors", "flips", "v2", "jumps"],
+    ids=["tensors", "flips", "v2", "jumps", "in-place"],
 )
 def test_a_crop_of_pixels_gives_the_same_from_the_same_random_numbers(entries, tmp_path):
     differences = []
@@ -85,21 +86,21 @@ def test_what_comes_before_the_crop_gets_its_pixels_only(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "entries",
+    ("entries", "why"),
     [
-        (v1.RandomCrop(20), v1.ColorJitter(0.2)),
-        (v1.RandomRotation(9), v1.RandomCrop(20)),
-        (v1.ColorJitter(0.2), v1.RandomCrop(20, padding=4)),
-        (v1.ColorJitter(0.2), v1.RandomCrop(20, pad_if_needed=True)),
-        (v1.ColorJitter(0.2), v1.CenterCrop(400)),
-        (v1.ColorJitter(0.2), v1.RandomCrop(40), v1.CenterCrop(20)),
-        (v1.GaussianBlur(3), v1.RandomResizedCrop(20)),
-        (v1.ColorJitter(0.2), v1.Resize(64), v1.RandomCrop(20)),
+        ((v1.RandomCrop(20), v1.ColorJitter(0.2)), "no-such-transforms"),
+        ((v1.RandomRotation(9), v1.RandomCrop(20)), "no-such-transforms"),
+        ((v1.ColorJitter(0.2), v1.RandomCrop(20, padding=4)), "pads"),
+        ((v1.ColorJitter(0.2), v1.RandomCrop(20, pad_if_needed=True)), "pads"),
+        ((v1.ColorJitter(0.2), v1.CenterCrop(400)), "pads"),
+        ((v1.ColorJitter(0.2), v1.RandomCrop(40), v1.CenterCrop(20)), "no-such-transforms"),
+        ((v1.GaussianBlur(3), v1.RandomResizedCrop(20)), "no-such-transforms"),
+        ((v1.ColorJitter(0.2), v1.Resize(64), v1.RandomCrop(20)), "no-such-transforms"),
     ],
     ids=["first", "turns", "pads", "pads-if-needed", "small-image", "twice", "blur-resized", "resize"],
 )
-def test_it_is_refused_where_the_order_matters(entries, tmp_path):
-    with pytest.raises(Refused, match="no-such-transforms"):
+def test_it_is_refused_where_the_order_matters(entries, why, tmp_path):
+    with pytest.raises(Refused, match=why):
         fetched(Files(tmp_path, (*entries, v1.PILToTensor())), crop_first.edit(), [[0, 1, 2, 3]])
 
 
@@ -117,6 +118,12 @@ def test_it_is_offered_where_what_comes_before_the_crop_is_large(tmp_path):
 def test_it_is_not_offered_where_no_list_shows_the_order(tmp_path):
     figures = seen_with(tmp_path / "train.py", "loader = DataLoader(data)\n", *ROWS, discards=True)
     assert crop_first.propose(figures, []) is None
+
+
+@pytest.mark.parametrize("crop", ["RandomCrop(96, padding=8)", "RandomCrop(96, pad_if_needed=True)"])
+def test_a_crop_that_pads_is_not_offered(crop, tmp_path):
+    text = TRAIN.replace("RandomCrop(96)", crop)
+    assert crop_first.propose(seen_with(tmp_path / "train.py", text, *ROWS, discards=True), []) is None
 
 
 def test_a_crop_that_resizes_floats_is_counted_with_them(tmp_path):

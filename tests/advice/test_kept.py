@@ -22,6 +22,7 @@ from PIL import Image
 
 from pipebench.remedies import kept
 from pipebench.results.drilled import DrilledLine, DrilledRow
+from pipebench.watch.record.trial_lines import LoaderMade
 from pipebench.watch.trial.edits import Refused
 
 FILE = os.path.abspath(__file__)
@@ -51,6 +52,22 @@ class Windows:
         window = Window(8, kind="hann")
         assert isinstance(window, Window)
         return torch.from_numpy(window.values) * index
+
+
+class Plain:
+    def __init__(self):
+        self.values = np.hanning(8)
+
+
+class Twice(Plain):
+    def __init__(self):
+        Plain.__init__(self)
+        self.values = 2 * self.values
+
+
+class Plains:
+    def __getitem__(self, index):
+        return torch.from_numpy(Plain().values + Twice().values) * index
 
 
 class Counts:
@@ -332,9 +349,19 @@ def _within(function, share, text="self.bank[m, b] = weight"):
     return DrilledLine(FILE, function, 7, "", text, 100, share, share, share)
 
 
-def test_a_class_that_takes_long_to_build_is_kept_though_its_lines_build_nothing():
-    change = kept.propose(_seen(_within("Mel.__init__", 0.3), _within("Mel.__init__", 0.2), _within("read", 0.5)), [])
-    assert change.edits["kept"] == {"name": "Mel", "file": FILE} and change.predicted == pytest.approx(1 / 0.6)
-    for function in ("main.<locals>.Mel.__init__", "Mel.forward", "__init__"):
-        assert kept.propose(_seen(_within(function, 0.9)), []) is None
-    assert kept.propose(_seen(_within("Mel.__init__", 0.1)), []) is None
+def test_a_class_that_takes_long_to_build_is_kept_where_it_is_called(tmp_path):
+    data = tmp_path / "data.py"
+    data.write_text("import models\n\ndef read(wave):\n    return models.Mel()(wave)\n\nloader = DataLoader(wave)\n")
+    made = LoaderMade(1, str(data), 6, 6, 9, 25, "main", 10)
+    lines = _within("Mel.__init__", 0.3), _within("Mel.__init__", 0.2), _within("read", 0.5)
+    change = kept.propose(replace(_seen(*lines), made=made), [])
+    assert change.edits["kept"] == {"name": "models.Mel", "file": str(data)} and change.at.line == 4
+    assert change.predicted == pytest.approx(1 / 0.6)
+    for function in ("main.<locals>.Mel.__init__", "Mel.forward", "__init__", "Base.__init__"):
+        assert kept.propose(replace(_seen(_within(function, 0.9)), made=made), []) is None
+    assert kept.propose(replace(_seen(_within("Mel.__init__", 0.1)), made=made), []) is None
+
+
+def test_a_subclass_may_call_the_class_by_name():
+    (found, _) = _fetched(Plains(), "Plain", [[1, 2], [3]])
+    assert torch.equal(found[1], 2 * torch.from_numpy(np.hanning(8) + 2 * np.hanning(8)))

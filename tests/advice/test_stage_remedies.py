@@ -220,6 +220,19 @@ def test_arrays_and_images_are_compared_however_they_lie_in_memory():
     assert difference([image], [image.point(lambda value: value + 2)]).largest == 2.0
 
 
+def test_the_entry_that_differs_most_for_its_range_is_what_counts():
+    """A number of a million beside the image does not make the range of its values larger."""
+    before = [{"image": torch.tensor([0.0, 1.0]), "id": torch.tensor(one)} for one in (7, 1_000_007)]
+    after = [{"image": one["image"] + 0.2, "id": one["id"]} for one in before]
+    found = difference(before, after)
+    assert (found.mean, found.span, found.values) == (pytest.approx(0.2), 1.0, 6)
+    assert not Comparing(None, mean_share=0.05).allows(found) and Comparing(None, mean_share=0.25).allows(found)
+    moved = difference(before, [{**one, "id": one["id"] + 200_000} for one in before])
+    assert (moved.mean, moved.span) == (200_000.0, 1_000_000.0)
+    flat = difference([torch.zeros(3)], [torch.ones(3)])
+    assert not Comparing(None, mean_share=0.25).allows(flat)
+
+
 def test_no_reduced_decode_is_told_where_labels_follow_the_size(tmp_path):
     class Boxed(Files):
         def __getitem__(self, index):

@@ -10,6 +10,10 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 TOOLS = Path(__file__).parents[2] / "tools"
 SCRIPTS = Path(__file__).parents[1] / "advice"
+OTHERS = (
+    "independent", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
+    "twelfth", "thirteenth", "fourteenth",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -80,34 +84,28 @@ def test_the_report_shows_the_last_line_of_each_script_and_counts_all(report):
     assert "interval holds the plain gain: 1 of 1" in first and "interval holds the plain gain: 1 of 2" in later
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "advice",
-        "advice_independent",
-        "advice_second",
-        "advice_third",
-        "advice_fourth",
-        "advice_fifth",
-        "advice_sixth",
-        "advice_seventh",
-        "advice_eighth",
-        "advice_ninth",
-        "advice_tenth",
-        "advice_eleventh",
-        "advice_twelfth",
-        "advice_thirteenth",
-    ],
-)
+def test_sets_are_counted_by_their_first_and_by_their_last_lines(report):
+    rows = [advised(2.0, at="2026-11-23T04:21:44+00:00"), line("two", (), ("sampler",)), advised(4.0)]
+    first, *lines = report.sets({"third": rows}).splitlines()
+    assert first.split("  ")[0] == "set" and len(lines) == 2
+    for one in lines:
+        assert one.split("  ")[-4:] != [] and " ".join(one.split()[-12:]) == "0 of 2 0 of 1 1 of 2 1 of 1"
+
+
+@pytest.mark.parametrize("name", ["advice", *(f"advice_{one}" for one in OTHERS)])
 def test_the_published_tables_are_the_report_of_the_published_lines(report, name):
     lines = (DOCS / "results" / f"{name}.jsonl").read_text().splitlines()
-    page = (DOCS / "figures" / "advice.md").read_text()
+    page = (DOCS / "figures" / ("advice.md" if name == "advice" else "advice-sets.md")).read_text()
     assert f"```\n{report.report([json.loads(one) for one in lines])}```\n" in page
 
 
-_WHOLE = {"fourth": 9} | dict.fromkeys(
-    ("fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth", "thirteenth"), 8
-)
+def test_the_published_table_of_all_sets_is_that_of_the_published_lines(report):
+    lines = {one: (DOCS / "results" / f"advice_{one}.jsonl").read_text().splitlines() for one in OTHERS}
+    found = report.sets({name: [json.loads(one) for one in rows] for name, rows in lines.items()})
+    assert f"```\n{found}```\n" in (DOCS / "figures" / "advice.md").read_text()
+
+
+_WHOLE = {"fourth": 9} | dict.fromkeys(OTHERS[4:], 8)
 
 
 @pytest.fixture

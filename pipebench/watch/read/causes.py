@@ -99,7 +99,7 @@ def hand_off(seen: Seen) -> Iterable[Cause]:
         return
     values = {
         "serialise_s_per_batch": found.serialise_s_per_batch, "pipe_bytes_per_batch": found.pipe_bytes_per_batch,
-        "array_bytes_per_batch": found.array_bytes_per_batch or 0.0, **_viewed(seen),
+        "array_bytes_per_batch": found.array_bytes_per_batch or 0.0,
     }  # fmt: skip
     above = replace(found, tensors_per_batch=max(0.0, (found.tensors_per_batch or 0.0) - _LEAST_TENSORS))
     most = longest_hand_off_s(above) * sum(map(seen.batches, seen.in_loop))
@@ -109,9 +109,9 @@ def hand_off(seen: Seen) -> Iterable[Cause]:
 
 
 def _viewed(seen: Seen) -> dict[str, float]:
-    """What crosses with the tensors of a batch, if that is more than they hold."""
+    """What crosses with the tensors of a batch, if it is more than they hold. The hand-off is that of all loaders."""
     found = seen.result.hand_off
-    if found is None or not found.views:
+    if found is None or not found.views or len(seen.in_loop) > 1:
         return {}
     return {"viewed_bytes": found.viewed_bytes_per_batch or 0.0, "held_bytes": found.held_bytes_per_batch}
 

@@ -244,7 +244,7 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
     action = _OF_RUN.get(first.code)
     if action is None:
         return move
-    setting = first.values.get("setting")
+    setting, more = first.values.get("setting"), first.values.get("more_workers")
     return NextMove(
         action,  # type: ignore[arg-type]
         usable_cores,
@@ -252,6 +252,7 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         loader=first.loader,
         took_s=first.s,
         setting=str(setting) if setting is not None else None,
+        to_workers=int(more) if more is not None else None,
     )
 
 

@@ -111,7 +111,7 @@ def script_killed(signal: int | None, footprint: Footprint, lived: tuple[int, in
 
 
 def tools_left_on(run: Run) -> Iterator[Note]:
-    """Notes the tools of torch that were on when the script's process was last asked."""
+    """Notes the tools of torch that were on at each look at the script's process."""
     found = [tool for process in run.of_script() for line in process.of(LeftOn)[-1:] for tool in line.tools]
     if found:
         yield Note("tools-left-on", {"tools": " ".join(dict.fromkeys(found))})

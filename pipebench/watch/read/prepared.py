@@ -19,6 +19,7 @@ from pipebench.watch.record.trial_lines import PlaceLooks
 
 ROW = "prepare"  # of the account, and of the causes
 _NEARLY = 0.9  # of the most that any number of workers saves
+_MOST = 64  # workers, as in trials
 _WHOLE = ("log", "logs", "net")  # as whole words: they begin others
 _OF_SOUND = ("mel", "spec", "amplitude")  # as in log_mel: no logging
 _OTHERS = (
@@ -62,13 +63,15 @@ def _other_work(place: PlaceLooks) -> bool:
 class Idle(NamedTuple):
     """The workers of a loader, the share of the time for which they are busy, and the cores that none uses.
 
-    `cores` is a share of the `usable` ones.
+    `cores` is a share of the `usable` ones. Without workers, `busy` is the share for which the loop makes batches.
+    `threads` is how many cores the script's own process uses, and so perhaps the work in its loop: a worker has one.
     """
 
     workers: int
     busy: float
     cores: float
     usable: float
+    threads: float = 1.0
 
 
 class Moved(NamedTuple):
@@ -83,8 +86,10 @@ def idle_of(result: WatchResult) -> dict[int, Idle]:
     found = {}
     for one in result.loaders:
         own = [worker for worker in result.workers if worker.loader == one.loader]
-        idle = idle_cores(result, own, one.script_cores)
-        found[one.loader] = Idle(one.workers, busy(own), max(0.0, idle) / result.usable_cores, result.usable_cores)
+        idle = max(0.0, idle_cores(result, own, one.script_cores)) / result.usable_cores
+        waits = (one.wait_s_per_iteration or 0.0) / (one.s_per_iteration or 1.0)
+        threads = max(1.0, one.script_cores or 0.0)
+        found[one.loader] = Idle(one.workers, busy(own) if one.workers else waits, idle, result.usable_cores, threads)
     return found
 
 
@@ -94,7 +99,7 @@ def moved(spent_s: float, loop_s: float, idle: Idle) -> Moved | None:
     The loop then takes as long as the workers or the cores need for the same work, at least. There may be as many
     workers as cores, but more than now only if they save clearly more.
     """
-    most = max(idle.workers, int(idle.usable))
+    most = max(idle.workers, min(_MOST, int(idle.usable)))
     counts = range(max(1, idle.workers), most + 1)
     found = [Moved(_saved_s(spent_s, loop_s, idle, workers), workers) for workers in counts]
     best = max((one.s for one in found), default=0.0)
@@ -102,7 +107,8 @@ def moved(spent_s: float, loop_s: float, idle: Idle) -> Moved | None:
 
 
 def _saved_s(spent_s: float, loop_s: float, idle: Idle, workers: int) -> float:
-    of_workers = loop_s * (1.0 - idle.busy * idle.workers / workers) - spent_s / workers
+    made = idle.busy * max(1, idle.workers) / workers
+    of_workers = loop_s * (1.0 - made) - spent_s * idle.threads / workers
     return max(0.0, min(spent_s, of_workers, loop_s * idle.cores))
 
 

@@ -1,6 +1,7 @@
 """Tells whether workers that are started for each pass fill something anew in each of them, such as a cache. Pure.
 
-Then their first batches cost more than their last ones, in every pass. Workers that live on would keep what they have.
+Then their first batches cost more than their last ones, in each pass but the first, which would fill it anyway. What
+else costs more at the begin of a pass, as the longest samples first, looks the same: nothing is sure before a trial.
 """
 
 from __future__ import annotations
@@ -8,19 +9,21 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pipebench.results.account import Cause
+from pipebench.stats import student
 from pipebench.watch.read.gather import Run, loaders_found
 from pipebench.watch.read.of_causes import Seen
-from pipebench.watch.record.lines import FetchSums
+from pipebench.watch.record.lines import FetchSums, HandedOver, LoaderFound
 
 CODE = "warm-up"
-_LEAST_BATCHES = 8  # of a worker in a pass, without its first one
+_LEAST_BATCHES = 8  # of a worker in a pass, without those that it made before the loop took one
 _LEAST = 0.1  # of the time of the workers
-_FEWEST = 4  # workers, those of each pass counted anew
-_CLEAR = 3.0  # standard errors: made-up costs that do not change look so in 2.5 % of runs at most (lognormal, σ = 1)
+_FEWEST_PASSES, _FEWEST = 2, 4  # without the first pass; workers in them
+_SURE = 0.99  # Student's t: made-up costs that do not change look so in 0.5 % of runs at most (lognormal, σ up to 1)
 _NS = 1e-9
+Halves = tuple[float, float]
 
 
 def warming(seen: Seen) -> Iterable[Cause]:
@@ -31,44 +34,63 @@ def warming(seen: Seen) -> Iterable[Cause]:
         if found is None or not waited:
             continue
         early_s, late_s, share = found
-        spent = min(waited, share * sum(row.s for row in seen.rows(loader=one.loader)))
+        later = (one.passes - 1) / one.passes
+        spent = min(waited, share * later * sum(row.s for row in seen.rows(loader=one.loader)))
         saved = min(spent, seen.saved("wait-for-worker", loader=one.loader) or 0.0)
         values: dict[str, str | int | float] = {"early_s": early_s, "late_s": late_s}
-        values |= {"made_by": one.made_by} if one.made_by else {}
-        yield Cause(CODE, spent, saved or None, one.loader, values)
+        values |= {name: told for name, told in (("made_by", one.made_by), ("again", one.again)) if told}
+        yield Cause(CODE, spent, saved or None, one.loader, values, unsure=True)
 
 
 def _halves(run: Run, loader: int) -> tuple[float, float, float] | None:
     """The mean seconds of a batch in the first half of a pass and in the second one, and the share of what is more.
 
-    The first batch of each worker is left out, because its start counts. None if no more is to be seen.
+    None if no more is to be seen, or if the later batches are smaller by as much.
     """
     described = loaders_found(run.processes).get(loader)
     if described is None or described.persistent:
         return None
-    halves = [_of_worker(made) for made in _made(run, loader)]
-    early, late = ([one[half] for one in halves if one is not None] for half in (0, 1))
-    more = [first - second for first, second in zip(early, late, strict=True)]
-    if len(more) < _FEWEST or statistics.mean(more) <= _CLEAR * statistics.stdev(more) / math.sqrt(len(more)):
+    passes = _passes(run, described)
+    if len(passes) < _FEWEST_PASSES or any(_more(workers) <= 0 for workers in passes):
         return None
-    share = sum(more) / (sum(early) + sum(late))
-    return (statistics.mean(early) * _NS, statistics.mean(late) * _NS, share) if share >= _LEAST else None
+    workers = [one for found in passes for one in found]
+    apart = [early - late for (early, late), _ in workers]
+    if len(apart) < _FEWEST:
+        return None
+    if statistics.mean(apart) <= student(_SURE, len(apart) - 1) * statistics.stdev(apart) / math.sqrt(len(apart)):
+        return None
+    (early, late), sizes = (tuple(map(statistics.mean, zip(*of, strict=True))) for of in zip(*workers, strict=True))
+    share = (early - late) / (early + late)
+    smaller = (sizes[0] - sizes[1]) / max(1.0, sum(sizes))
+    return (early * _NS, late * _NS, share) if share >= _LEAST and smaller < share / 2 else None
 
 
-def _made(run: Run, loader: int) -> Iterable[list[tuple[int, int]]]:
-    """The number and the time of each followed batch of a worker in a pass, but the first."""
+def _more(workers: Sequence[tuple[Halves, Halves]]) -> float:
+    return statistics.mean(early - late for (early, late), _ in workers)
+
+
+def _passes(run: Run, described: LoaderFound) -> list[list[tuple[Halves, Halves]]]:
+    """For each pass but the first, and each of its workers: what a batch took and its bytes, in both halves."""
+    made = defaultdict[int, list[list[HandedOver]]](list)
     for process in run.processes:
-        passes = defaultdict[int, list[tuple[int, int]]](list)
-        for sums in process.of(FetchSums) if process.role == "worker" and process.loader == loader else ():
-            for one in sums.handed:
-                if one.nth:
-                    passes[one.number_of_pass].append((one.nth, one.done - one.began))
-        yield from passes.values()
+        if process.role == "worker" and process.loader == described.loader:
+            own = defaultdict[int, list[HandedOver]](list)
+            for line in process.of(FetchSums):
+                for one in line.handed:
+                    if one.number_of_pass and one.nth >= (described.prefetch_factor or 0):
+                        own[one.number_of_pass].append(one)
+            for number, batches in own.items():
+                if len(batches) >= _LEAST_BATCHES:
+                    made[number].append(sorted(batches, key=lambda one: one.nth))
+    return [[_of_worker(batches) for batches in workers] for workers in made.values()]
 
 
-def _of_worker(made: list[tuple[int, int]]) -> tuple[float, float] | None:
-    if len(made) < _LEAST_BATCHES:
-        return None
-    took = [time for _, time in sorted(made)]
-    middle = len(took) // 2
-    return statistics.mean(took[:middle]), statistics.mean(took[middle:])
+def _of_worker(batches: Sequence[HandedOver]) -> tuple[Halves, Halves]:
+    took = [float(one.done - one.began) for one in batches]
+    sizes = [float(one.pipe_bytes + one.shared_bytes + one.array_bytes) for one in batches]
+    middle = len(batches) // 2
+    return _in_halves(took, middle), _in_halves(sizes, middle)
+
+
+def _in_halves(values: Sequence[float], middle: int) -> Halves:
+    return statistics.mean(values[:middle]), statistics.mean(values[middle:])

@@ -77,8 +77,8 @@ class HandedOver(NamedTuple):
 
     `nth` counts the batches of this worker in the pass, from 0. The fetch lasted from `began` to `done`. From
     `pickling` to `sent` the thread `feeder` (the system's number) turned the batch into bytes. Every eighth batch is
-    counted: `shared_bytes` are the storages of its tensors, each once, of which `viewed_bytes` are of no tensor, and
-    `array_bytes` its NumPy arrays, copied through the pipe. `double_bytes` of both are float64.
+    counted: `shared_bytes` are the storages of its tensors, each once, of which `viewed_bytes` are copied but belong to
+    no tensor, and `array_bytes` its NumPy arrays, copied through the pipe. `double_bytes` of both are float64.
     """
 
     task: int

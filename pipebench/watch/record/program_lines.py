@@ -47,7 +47,7 @@ class CoresAllowed:
 
 @line
 class LeftOn:
-    """Tools of torch that were on after some steps: "anomaly-detection", "profiler". The last line counts."""
+    """Tools of torch that were on at each look so far: "anomaly-detection", "profiler". The last line counts."""
 
     tools: list[str] = field(default_factory=list)
 

@@ -8,16 +8,16 @@ from typing import Any
 from pipebench.watch.record.program_lines import LeftOn
 from pipebench.watch.record.recording import Recording
 
-_AT = (10, 60)  # steps: a profiler with a schedule may record only the first ones
+_AT = (10, 23, 60, 137, 300)  # steps, at no regular distance: a profiler with a schedule records some of them only
 
 
 class LeftOnTools:
-    """Looks at these tools after a few steps of the optimisers, and writes which are on. The last look counts."""
+    """Looks at these tools after some steps of the optimisers. From the second look on, writes which were always on."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._steps = 0
-        self._wrote = False
+        self._on: set[str] | None = None
 
     def stepped(self) -> None:
         self._steps += 1
@@ -25,13 +25,14 @@ class LeftOnTools:
             self._recording.guarded("looking at torch's tools", self._look)
 
     def _look(self) -> None:
-        if (found := tools_on()) or self._wrote:
-            self._recording.write(LeftOn(found))
-            self._wrote = True
+        before = self._on
+        self._on = tools_on() if before is None else before & tools_on()
+        if before:
+            self._recording.write(LeftOn(sorted(self._on)))
 
 
-def tools_on() -> list[str]:
+def tools_on() -> set[str]:
     """The names of the tools that are on now."""
     torch: Any = sys.modules["torch"]
     found = {"anomaly-detection": torch.is_anomaly_enabled(), "profiler": torch.autograd._profiler_enabled()}
-    return [name for name, on in found.items() if on]
+    return {name for name, on in found.items() if on}

@@ -109,12 +109,14 @@ def put_back(states: tuple[Any, ...]) -> None:
 
 
 def difference(before: Any, after: Any) -> Difference:
-    """How far the values are apart. What is not of the same form is infinitely far."""
-    largest = total = 0.0
-    count, low, high = 0, float("inf"), float("-inf")
+    """How far the values of samples are apart. What is not of the same form is infinitely far.
+
+    Mean and range are those of one entry, as the image, of all samples: of the one that differs most for its range.
+    """
     pairs = dict(leaves(before)), dict(leaves(after))
     if pairs[0].keys() != pairs[1].keys():
         return Difference(float("inf"), float("inf"), 0.0, 0)
+    largest, entries = 0.0, dict[Path, _Entry]()
     for path, one in pairs[0].items():
         values, others = _numbers(one), _numbers(pairs[1][path])
         if values is None or others is None:
@@ -123,13 +125,38 @@ def difference(before: Any, after: Any) -> Difference:
         elif values.shape != others.shape or values.dtype != others.dtype:
             largest = float("inf")
         elif values.numel():
-            first, second = values.double(), others.double()
-            apart = _apart(first, second)
-            largest, total = max(largest, float(apart.max())), total + float(apart.sum())
-            count, known = count + values.numel(), first[first.isfinite()]
-            if known.numel():
-                low, high = min(low, float(known.min())), max(high, float(known.max()))
-    return Difference(largest, total / max(1, count), max(0.0, high - low), count)
+            first = values.double()
+            apart = _apart(first, others.double())
+            largest = max(largest, float(apart.max()))
+            entries.setdefault(path[1:], _Entry()).add(first, apart)
+    most = max(entries.values(), key=lambda one: one.share, default=_Entry())
+    return Difference(largest, most.mean, most.span, sum(one.count for one in entries.values()))
+
+
+class _Entry:
+    """The differences of one entry of the samples, and the range of its values."""
+
+    def __init__(self) -> None:
+        self.total, self.count, self.low, self.high = 0.0, 0, float("inf"), float("-inf")
+
+    def add(self, values: Any, apart: Any) -> None:
+        self.total += float(apart.sum())
+        self.count += values.numel()
+        known = values[values.isfinite()]
+        if known.numel():
+            self.low, self.high = min(self.low, float(known.min())), max(self.high, float(known.max()))
+
+    @property
+    def mean(self) -> float:
+        return self.total / max(1, self.count)
+
+    @property
+    def span(self) -> float:
+        return max(0.0, self.high - self.low)
+
+    @property
+    def share(self) -> float:
+        return self.mean / self.span if self.span else math.inf if self.mean else 0.0
 
 
 def _apart(one: Any, other: Any) -> Any:

@@ -18,14 +18,15 @@ from pipebench.watch.worker.fetching import held_weakly, is_own
 
 
 class Refused(Exception):
-    """This script cannot try an edit. The text is a code, for which `render/advice.py` has a sentence."""
+    """This script cannot try an edit. The text is a code, for which `render/advice_reasons.py` has words."""
 
 
 @dataclass(frozen=True)
 class Difference:
     """How far some samples are from those without the edit, over `values` values: the largest and the mean difference.
 
-    `span` is the difference between the highest and the lowest value without the edit.
+    `span` is the difference between the highest and the lowest value without the edit. `mean` and `span` are of the
+    entry, such as the image, that differs most for its range.
     """
 
     largest: float

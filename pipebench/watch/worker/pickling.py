@@ -33,35 +33,34 @@ class Crossing:
 
     def __init__(self) -> None:
         self.tensors = self.shared_bytes = self.arrays = self.array_bytes = self._double_bytes = 0
-        self._held_bytes: int | None = 0  # by the tensors themselves; None: one does not say
-        self._storages: set[int] = set()
+        self._storages: dict[int, int] = {}  # those that are copied for this batch; one that is shared already is not
+        self._held: dict[int, int] = {}  # bytes of the tensors of each storage
+        self._torch: Any = sys.modules.get("torch")
+        self._doubles = self._torch is not None and self._torch.get_default_dtype() != self._torch.float64
 
     def tensor(self, tensor: Any) -> None:
         self.tensors += 1
-        try:
-            self._held_bytes += tensor.nbytes
-            self._double(tensor, "torch.float64")
-        except Exception:  # of a layout without, or of a class of the user's own
-            self._held_bytes = None
+        with contextlib.suppress(Exception), self._torch._C.DisableTorchFunctionSubclass():
+            if tensor.layout != self._torch.strided or tensor.is_nested:
+                return  # its parts are tensors that cross as well
+            memory = tensor.untyped_storage()
+            held = min(tensor.nbytes, memory.nbytes())
+            self._held[memory._cdata] = self._held.get(memory._cdata, 0) + held
+            self._double_bytes += held * (self._doubles and tensor.dtype == self._torch.float64)
 
     def storage(self, storage: Any) -> None:
-        identity = storage._cdata
+        identity, size = storage._cdata, storage.nbytes()
         if identity not in self._storages:
-            self._storages.add(identity)
-            self.shared_bytes += storage.nbytes()
+            self.shared_bytes += size
+            self._storages[identity] = 0 if storage.is_shared() else size
 
     def array(self, array: Any) -> None:
         self.arrays += 1
         self.array_bytes += array.nbytes
-        self._double(array, "float64")
-
-    def _double(self, one: Any, kind: str) -> None:
-        if str(one.dtype) == kind:
-            self._double_bytes += one.nbytes
+        self._double_bytes += array.nbytes * (self._doubles and str(array.dtype) == "float64")
 
     def counted(self) -> Counted:
-        held = self.shared_bytes if self._held_bytes is None else self._held_bytes
-        viewed = max(0, self.shared_bytes - held)
+        viewed = sum(max(0, size - self._held.get(one, size)) for one, size in self._storages.items())
         return self.tensors, self.shared_bytes, self.arrays, self.array_bytes, viewed, self._double_bytes
 
 

@@ -251,7 +251,7 @@ def test_cores_that_the_workers_take_from_training_could_be_saved_too(cores: int
     account = run.account(cores)
     one = next(cause for cause in account.causes if cause.code == "stage")
     assert one.s == one.recoverable_s == pytest.approx(2.0 + more)
-    assert ("400 ms of it for a core that they used" in said(account)) == bool(more)
+    assert ("400 ms of it for a core that the workers used" in said(account)) == bool(more)
 
 
 def test_cores_that_other_processes_take_are_not_the_workers() -> None:

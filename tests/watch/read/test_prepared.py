@@ -55,6 +55,7 @@ def test_its_share_of_forward_is_that_of_the_looks(places, forward: int, found: 
         (2, 0.1, 0.2, 2, 0.2, 2),
         (2, 1.0, 0.5, 2, None, 0),
         (0, 0.0, 0.5, 2, 0.4, 1),
+        (0, 0.5, 0.5, 2, 0.4, 2),  # one worker makes batches for half of the time, and needs 0.4 more
     ],
 )
 def test_workers_take_over_no_more_than_they_and_the_cores_have_room_for(
@@ -62,6 +63,13 @@ def test_workers_take_over_no_more_than_they_and_the_cores_have_room_for(
 ) -> None:
     found = moved(0.4, 1.0, Idle(workers, busy, cores, usable))
     assert found == (saved if saved is None else Moved(pytest.approx(saved), with_workers))
+
+
+def test_work_of_many_threads_takes_a_worker_longer() -> None:
+    """Eight cores work for 0.4 s of the loop: as long as 3.2 s of one."""
+    idle = Idle(1, 0.1, 0.5, 16, 8.0)
+    assert moved(0.4, 1.0, idle) == Moved(pytest.approx(0.4), 6)  # 0.54 s each, and 0.017 s of their own
+    assert moved(0.4, 1.0, idle._replace(usable=2)) is None
 
 
 def test_it_is_a_row_a_phase_and_a_cause_with_its_line() -> None:

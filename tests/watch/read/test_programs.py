@@ -270,4 +270,4 @@ def test_batches_of_float64(shared: float, viewed: float, arrays: float, doubles
     notes = _result(_found(1), PassBegun(1, 0, 0), _turns(1, 5), worker=worker).notes
     said = [sentence(one) for one in notes if one.code == "float64"]
     assert bool(said) == bool(told)
-    assert not told or said[0].startswith(f"A batch of loader 1 holds {told} of float64. As float32, it is half")
+    assert not told or said[0].startswith(f"A batch of loader 1 holds {told} of float64. If the model")

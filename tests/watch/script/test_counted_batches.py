@@ -54,21 +54,38 @@ def test_what_crosses_besides_the_tensors_is_counted(batch, shared, viewed, monk
     assert (found.shared_bytes, found.viewed_bytes) == (shared, viewed)
 
 
+def test_memory_that_is_shared_already_is_not_copied_again():
+    crossing = pickling.Crossing()
+    window = torch.zeros(1000).share_memory_()[:10]
+    crossing.tensor(window)
+    crossing.storage(window.untyped_storage())
+    assert crossing.counted() == (1, 4000, 0, 0, 0, 0)
+
+
 def test_a_tensor_that_does_not_tell_its_size_counts_as_its_memory():
     class Odd:
-        nbytes = property(lambda self: 1 / 0)
+        layout = property(lambda self: 1 / 0)
 
     crossing = pickling.Crossing()
     crossing.storage(torch.zeros(10).untyped_storage())
     crossing.tensor(Odd())
-    crossing.tensor(torch.zeros(2))
-    assert crossing.counted() == (2, 40, 0, 0, 0, 0)
+    assert crossing.counted() == (1, 40, 0, 0, 0, 0)
 
 
-def test_bytes_of_float64_are_counted():
-    crossing = pickling.Crossing()
-    crossing.array(np.zeros(3))
-    crossing.array(np.zeros(3, np.float32))
-    crossing.tensor(torch.zeros(2, dtype=torch.float64))
-    crossing.tensor(torch.zeros(2))
-    assert crossing.counted()[-1] == 40
+def test_bytes_of_float64_are_counted_unless_that_is_what_torch_computes_in():
+    def counted():
+        crossing = pickling.Crossing()
+        crossing.array(np.zeros(3))
+        crossing.array(np.zeros(3, np.float32))
+        crossing.tensor(torch.zeros(2, dtype=torch.float64))
+        crossing.tensor(torch.zeros(2, dtype=torch.float32))
+        crossing.tensor(torch.zeros(1, dtype=torch.float64).expand(1000))
+        crossing.tensor(torch.eye(50, dtype=torch.float64).to_sparse_csr())  # its parts come by themselves
+        return crossing.counted()[-1]
+
+    assert counted() == 24 + 16 + 8
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert counted() == 0
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -30,15 +30,16 @@ def _notes(steps: int, anomaly: bool = False, until: int = 0) -> list[Any]:
 
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
 def test_anomaly_detection_is_said_with_the_remedy() -> None:
-    (note,) = _notes(12, anomaly=True)
+    (note,) = _notes(25, anomaly=True)
     assert sentence(note) == (
-        "torch.autograd.set_detect_anomaly(True) was on: it makes each step slower, and these figures hold only with "
-        "it. Switch it off for training."
+        "Anomaly detection of torch.autograd was on: it makes each step slower, and these figures hold only with it. "
+        "Switch it off for training."
     )
+    assert _notes(12, anomaly=True) == []  # seen once
 
 
-@pytest.mark.parametrize(("steps", "until", "told"), [(12, 12, True), (70, 70, True), (70, 30, False)])
-def test_a_profiler_counts_if_it_is_still_on(steps: int, until: int, told: bool) -> None:
+@pytest.mark.parametrize(("steps", "until", "told"), [(25, 25, True), (70, 70, True), (70, 30, False), (25, 12, False)])
+def test_a_profiler_counts_if_it_is_on_at_each_look(steps: int, until: int, told: bool) -> None:
     notes = _notes(steps, until=until)
     assert bool(notes) is told
     if told:
@@ -51,5 +52,5 @@ def test_without_tools_nothing_is_said() -> None:
 
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
 def test_both_are_named() -> None:
-    (note,) = _notes(12, anomaly=True, until=12)
-    assert "(True) and a profiler of torch were on: they make" in sentence(note)
+    (note,) = _notes(25, anomaly=True, until=25)
+    assert "of torch.autograd and a profiler of torch were on: they make" in sentence(note)

@@ -1,0 +1,60 @@
+"""Lines that are known to be slow: which are found, and what their share of a sample's time can bring at most."""
+
+from dataclasses import replace
+
+import pytest
+from made_up_trials import seen
+
+from pipebench.remedies import slow_lines
+from pipebench.results.drilled import DrilledLine, DrilledRow
+
+
+def _seen(*lines, wait_share=0.8, **more):
+    found = tuple(DrilledLine("/home/me/train.py", "Clips.read", 7 + at, "", text, 100, share, share, share)
+                  for at, (text, share) in enumerate(lines))  # fmt: skip
+    figures = seen(wait_share, **more)
+    row = DrilledRow(1, "Clips.read", "function", 0.9, 200, 0, found)
+    return replace(figures, watched=replace(figures.watched, drilled=(row,)))
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("self.video.set(cv2.CAP_PROP_POS_FRAMES, number)", "frames read on, without seeking"),
+        ("capture.set(CAP_PROP_POS_MSEC, 40 * number)", "frames read on, without seeking"),
+        ("self.video.set(cv2.CAP_PROP_FRAME_WIDTH, 96)", None),
+        ("row = self.frame.iloc[index]", "columns as arrays"),
+        ("row = frame.loc[index, 'price']", "columns as arrays"),
+        ("values = frame.loc[:, names]", None),  # columns
+        ("wrong = np.random.choice(self.items, 20, replace=False)", "numbers drawn without a permutation"),
+        ("wrong = np.random.choice(self.items, 20, replace=False, p=weights)", None),
+        ("wrong = rng.choice(self.items, 20, replace=False)", None),
+        ("wrong = np.random.choice(self.items, 20)", None),
+        ("cut = np.load(f'{case}.npz', mmap_mode='r')['data']", "arrays in .npy files"),
+        ("cut = np.load(f'{case}.npy', mmap_mode='r')", None),
+        ("sample = copy.deepcopy(self.samples[index])", "no deep copy of a sample"),
+        ("sample = dict(self.samples[index])", None),
+    ],
+)
+def test_a_line_is_known_by_its_text(text, title):
+    change = slow_lines.propose(_seen((text, 0.6)), [])
+    assert (change and change.title) == title
+    if change is not None:
+        assert change.of_script and not change.settings and change.at.line == 7 and change.how
+        assert change.predicted == pytest.approx(1 / (1 - 0.9 * 0.6))
+
+
+def test_lines_of_one_kind_count_together_and_the_largest_kind_comes_first():
+    rows = ("row = frame.iloc[index]", 0.2), ("next_row = frame.iloc[index + 1]", 0.4), ("deepcopy(sample)", 0.3)
+    change = slow_lines.propose(_seen(*rows), [])
+    assert change.title == "columns as arrays" and change.at.line == 8
+    assert change.predicted == pytest.approx(1 / (1 - 0.9 * 0.6))
+
+
+def test_no_more_than_the_waits_can_be_saved():
+    line = "row = frame.iloc[index]", 0.8
+    assert slow_lines.propose(_seen(line, wait_share=0.3), []).predicted == pytest.approx(1 / 0.7)
+    assert slow_lines.propose(_seen(line, wait_share=0.05), []) is None
+    assert slow_lines.propose(_seen((line[0], 0.1)), []) is None
+    alone = slow_lines.propose(_seen(line, wait_share=0.5, num_workers=0), [])
+    assert alone.predicted == pytest.approx(1 / (1 - 0.9 * 0.8 * 0.5))
