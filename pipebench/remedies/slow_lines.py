@@ -50,6 +50,14 @@ KNOWN = (
             "rng.choice(n, size, replace=False, shuffle=False) does not; nor does random.sample.",
         ),
     ),
+    _Known(  # github.com/pytorch/pytorch/issues/13918; lists of numbers are walked in the same way
+        re.compile(r"\btorch\.(?:(?:as_)?tensor|(?:Float|Double|Long|Int)?Tensor)\("),
+        "tensors of arrays, not of lists",
+        (
+            "Of lists of numbers or arrays, torch.tensor takes each one by itself. Keep arrays:",
+            "torch.from_numpy(np.stack(...)), or pad_sequence of torch.from_numpy(...).",
+        ),
+    ),
     _Known(  # github.com/numpy/numpy/issues/28795
         re.compile(r"\bnp\.load\((?=[^#]*\.npz)(?=[^#]*mmap_mode)"),
         "arrays in .npy files",
