@@ -123,7 +123,7 @@ _TOOLS = {"anomaly-detection": "anomaly detection of torch.autograd", "profiler"
 
 
 def _left_on(values: Values) -> str:
-    tools = [_TOOLS[one] for one in str(values["tools"]).split()]
+    tools = [_TOOLS.get(one, printable(one)) for one in str(values["tools"]).split()]
     on, them = ("was on: it makes", "it") if len(tools) == 1 else ("were on: they make", "them")
     named = " and ".join(tools)
     return (

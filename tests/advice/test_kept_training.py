@@ -52,7 +52,8 @@ def test_samples_order_and_weights_are_those_of_a_plain_run(workers, persistent,
     assert (made.batches, made.refusal, made.settings["num_workers"]) == (100, "", int(workers))
 
 
-@pytest.mark.parametrize(("persistent", "by"), [("0", "windows"), pytest.param("1", "passes", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("persistent", "by"), [("0", "windows"), ("1", "passes")])
 def test_arrays_that_cross_as_tensors_reach_the_script_as_they_were(persistent, by, tmp_path):
     script = str(SCRIPTS / "arrays.py")
     arguments = (str(tmp_path / "records" / "order.later"), "2", persistent, "5")
@@ -110,7 +111,8 @@ def test_of_a_stream_the_script_gets_all_of_its_own_batches_and_others_between(s
     assert next(one for one in lines if isinstance(one, LoaderMade)).refusal == "iterable"
 
 
-@pytest.mark.parametrize("persistent", ["0", pytest.param("1", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("persistent", ["0", "1"])
 def test_of_a_stream_that_is_uneven_the_script_gets_all_batches_too(persistent, tmp_path):
     """A worker whose stream is over leaves what it was asked for, and the others go on."""
     script, folder = str(SCRIPTS / "streaming.py"), tmp_path / "records"

@@ -82,6 +82,7 @@ def test_run_refuses_a_foreign_cache_at_once_and_names_the_remedy(forged, cache,
     assert sorted(path.name for path in cache.iterdir()) == ["native"]
 
 
+@pytest.mark.slow
 @AS_ROOT
 def test_watch_runs_the_script_where_the_cache_is_foreign(cache, tmp_path):
     given_away(cache)

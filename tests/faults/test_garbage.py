@@ -127,7 +127,7 @@ def test_a_folder_that_was_deleted(tmp_path):
     [
         pytest.param({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, marks=pytest.mark.long),
         pytest.param({"PYTHONIOENCODING": "latin-1"}, marks=pytest.mark.long),
-        {"PYTHONIOENCODING": "ascii"},
+        pytest.param({"PYTHONIOENCODING": "ascii"}, marks=pytest.mark.slow),
     ],
 )
 def test_an_output_that_lacks_characters(language, tmp_path):

@@ -47,6 +47,7 @@ def test_foreign_time_is_what_was_busy_and_not_ours():
     assert (passed + passed).foreign_s == 1.0
 
 
+@pytest.mark.slow
 def test_our_own_work_is_not_foreign():
     before = machine.read_load()
     while os.times().user - before.own_s < 0.0 or machine.read_load().own_s - before.own_s < 0.3:

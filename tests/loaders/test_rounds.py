@@ -194,6 +194,7 @@ def test_a_module_that_holds_no_loader_is_wrong_usage(name, said):
         kind.find(name)
 
 
+@pytest.mark.slow
 def test_a_fresh_process_runs_a_kind(tmp_path):
     paths = small_jobs.jpegs(tmp_path / "files")
     answer = rounds._Processes(tmp_path).ask(small_jobs.job(paths, tmp_path, "loop"))

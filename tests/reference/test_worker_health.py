@@ -101,6 +101,7 @@ def test_a_worker_killed_while_nothing_is_asked_of_it_ends_the_run_too():
         time.sleep(10)
 
 
+@pytest.mark.slow
 def test_a_worker_that_leaves_quietly_is_noticed():
     with (
         pytest.raises(worker_health.WorkerFailure, match="worker 0 left with exit status 0 at sample"),

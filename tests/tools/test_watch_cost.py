@@ -37,6 +37,7 @@ def test_too_few_steps_are_refused(cost):
         cost.settled(range(40))
 
 
+@pytest.mark.slow
 def test_steps_of_a_program_are_noted(cost, tmp_path):
     program = "import torch\no = torch.optim.SGD([torch.zeros(1, requires_grad=True)])\nfor _ in range(5): o.step()"
     environment = {**os.environ, "PYTHONPATH": str(cost.CLOCKED), "STEPS_IN": str(tmp_path)}

@@ -149,6 +149,7 @@ def _longest():
     return replace(WATCH, watched=replace(result, slowest=slow, workers=workers, stages=stages, notes=notes))
 
 
+@pytest.mark.slow
 def test_the_page_is_bounded_and_says_what_it_leaves_out():
     large = [drawn("run", f"number-{place}", SVG + "<!--" + "x" * 59_000 + "-->") for place in range(40)]
     text = page.document(_longest(), large)

@@ -77,6 +77,7 @@ def test_every_program_of_a_shell_script_is_in_the_report(tmp_path: Path) -> Non
     assert [note["code"] for one in its for note in one["notes"]] == []
 
 
+@pytest.mark.slow
 def test_workers_are_no_programs_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "loads.py").write_text(LOADS)
     _, report = _report([sys.executable, "loads.py", "x", "forkserver"], tmp_path, cwd=tmp_path)

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader
 
 from pipebench import watching
 from pipebench.render.watch_notes import sentence
+from pipebench.results.watched import Note
 
 
 def _notes(steps: int, anomaly: bool = False, until: int = 0) -> list[Any]:
@@ -54,3 +55,8 @@ def test_without_tools_nothing_is_said() -> None:
 def test_both_are_named() -> None:
     (note,) = _notes(25, anomaly=True, until=25)
     assert "of torch.autograd and a profiler of torch were on: they make" in sentence(note)
+
+
+def test_a_tool_that_nobody_knows_has_its_own_name() -> None:
+    said = sentence(Note("tools-left-on", {"tools": "profiler \u202e"}))
+    assert said.startswith("A profiler of torch and ") and "\u202e" not in said
