@@ -37,7 +37,7 @@ import torch
 sys.path.insert(0, os.fspath(Path(__file__).absolute().parent))
 
 from advice_planted import Planted, Replaced
-from advice_plants import OTHERS, SETS
+from advice_plants import SETS
 from advice_report import report, sets
 
 from pipebench.advise.command import BUDGET_S, AdviseOptions, advise
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--sets", action="store_true", help="run nothing: print a line for each set")
     asked = parser.parse_args(arguments)
     if asked.sets:
-        sys.stdout.write(sets({name: list(_read(RESULTS / f"advice_{name}.jsonl")) for name in OTHERS}))
+        sys.stdout.write(sets(_of_others()))
         return 0
     for name in [name for name in os.environ if name.endswith("_NUM_THREADS")]:
         del os.environ[name]  # of our caller, not of the scripts
@@ -77,6 +77,13 @@ def main(arguments: Sequence[str]) -> int:
 
 def _read(file: Path) -> Iterable[dict[str, object]]:
     return (json.loads(line) for line in file.read_text().splitlines())
+
+
+def _of_others() -> dict[str, list[dict[str, object]]]:
+    """The published lines of each set of another author, in the order in which the sets came."""
+    files = {name: RESULTS / f"advice_{name}.jsonl" for name in SETS}
+    found = {name: list(_read(file)) for name, file in files.items() if file.exists()}
+    return dict(sorted(found.items(), key=lambda one: str(one[1][0]["at"])))
 
 
 def _run(asked: argparse.Namespace) -> Iterable[dict[str, object]]:

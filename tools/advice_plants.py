@@ -116,8 +116,3 @@ THIRD = (
 
 SETS = {"scripts": PLANTED, "independent": INDEPENDENT, "second": SECOND, "third": THIRD, **whole_sets()}
 """The scripts by folder of `tests/advice`."""
-OTHERS = (
-    "independent", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
-    "twelfth", "thirteenth", "fourteenth", "fifteenth",
-)  # fmt: skip
-"""The sets of other authors, in the order in which they came."""

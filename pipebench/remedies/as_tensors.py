@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipebench.remedies.seen import HAND_OFF_VARIES, WORTH, Seen, hand_off_share
-from pipebench.results.advice import Change, Finding, Place
-from pipebench.watch.record.own_code import owner
+from pipebench.results.advice import Change, Finding
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial.edits import Edit, Refused
 
@@ -43,8 +42,6 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     room = room and seen.has_descriptors(*ahead, tensors)
     if hand_off_share(seen) < WORTH - 1 or not room:
         return None
-    collate = seen.made.collate if seen.made else None
-    at = Place(*collate) if collate and not owner(collate.file) else None
     return Change(
         "as_tensors",
         {},
@@ -53,7 +50,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         title=TITLE,
         edits={"as_tensors": {}},
         how=HOW,
-        at=at,
+        at=seen.at_collate,
         asked_for=seen.slow_hand_off,
         varies=HAND_OFF_VARIES,
     )

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pipebench.remedies.seen import Seen, share_of
+from pipebench.remedies.seen import Seen, share_of, without_share
 from pipebench.remedies.source import call_of
 from pipebench.results.advice import Change, Finding
 from pipebench.watch.record.patches import Patches
@@ -41,7 +41,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if share < LEAST_SHARE:
         return None
     return Change(
-        "bytes_across", {}, COST, predicted=min(seen.most, 1 / max(0.01, 1 - share)), title=TITLE,
+        "bytes_across", {}, COST, predicted=min(seen.most, without_share(share)), title=TITLE,
         edits={"bytes_across": {}}, how=_how(seen), at=call_of(seen, LAST),
     )  # fmt: skip
 

@@ -14,8 +14,7 @@ from typing import Any
 
 from pipebench.remedies.as_tensors import exchanged
 from pipebench.remedies.seen import HAND_OFF_VARIES, WORTH, Seen, hand_off_share
-from pipebench.results.advice import Change, Finding, Place
-from pipebench.watch.record.own_code import owner
+from pipebench.results.advice import Change, Finding
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial.edits import Edit, Refused
 
@@ -36,11 +35,9 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         return None
     if not seen.has_descriptors(seen.workers, seen.prefetch_factor, found.tensors_per_batch):
         return None
-    collate = seen.made.collate if seen.made else None
-    at = Place(*collate) if collate and not owner(collate.file) else None
     return Change(
-        "copies", {}, COST, predicted=seen.without_waits, title=TITLE, edits={"copies": {}}, how=HOW, at=at,
-        asked_for=seen.slow_hand_off, varies=HAND_OFF_VARIES, group="collate",
+        "copies", {}, COST, predicted=seen.without_waits, title=TITLE, edits={"copies": {}}, how=HOW,
+        at=seen.at_collate, asked_for=seen.slow_hand_off, varies=HAND_OFF_VARIES, group="collate",
     )  # fmt: skip
 
 

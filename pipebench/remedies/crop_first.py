@@ -25,7 +25,6 @@ from pipebench.watch.trial.edits import Edit, Refused
 
 PLACE = 8
 TITLE = "Crop first"
-HOW = "Move the crop of the Compose in front of its flips, changes of colour, ToTensor and Normalize."
 _RESIZED = "RandomResizedCrop"
 _CROPS = ("RandomCrop", "CenterCrop", _RESIZED)
 _BY_PIXEL = (
@@ -42,11 +41,8 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     _, steps = earlier.in_source(seen, place_of, (*_CROPS, *_BY_PIXEL))
     if steps is None or _PADDING & {one.arg for one in steps.keywords}:
         return None
-    names = steps.names
-    if called(steps.smaller) == _RESIZED and set(names) & set(chains.FIRST):  # then it resizes bytes, and not floats
-        names.append(_RESIZED)
-    share = earlier.share(seen, names)
-    return earlier.change("crop_first", TITLE, share, HOW, steps) if share >= LEAST_SHARE else None
+    share = earlier.share(seen, steps.names, _RESIZED if called(steps.smaller) == _RESIZED else "")
+    return earlier.change("crop_first", TITLE, share, steps) if share >= LEAST_SHARE else None
 
 
 def place_of(names: Sequence[str]) -> slice | None:
@@ -54,10 +50,9 @@ def place_of(names: Sequence[str]) -> slice | None:
     crops = [place for place, one in enumerate(names) if one in _CROPS]
     if len(crops) != 1:
         return None
-    begin = end = crops[0]
+    end = crops[0]
     same = _BY_PIXEL if names[end] == _RESIZED else (*_BY_PIXEL, *_IN_PIXELS)
-    while begin and names[begin - 1] in same:
-        begin -= 1
+    begin = earlier.begin_of(names, end, same)
     return slice(begin, end + 1) if begin < end else None
 
 

@@ -67,12 +67,23 @@ def in_source(seen: Seen, place_of: PlaceOf, wanted: Sequence[str]) -> tuple[boo
     return (known, None) if not found else (len(found) == 1, found[0] if len(found) == 1 else None)
 
 
-def share(seen: Seen, names: Sequence[str]) -> float:
-    """The share of the workers' time in the transforms of these names."""
-    return sum(share_of(seen, "transform", one) for one in dict.fromkeys(names))
+def share(seen: Seen, names: Sequence[str], resizing: str = "") -> float:
+    """The share of the workers' time in the transforms of these names.
+
+    What is `resizing` behind them counts, too, if it gets floats there: in front of them, it resizes bytes.
+    """
+    more = [resizing] if resizing and set(names) & {*chains.FIRST} else []
+    return sum(share_of(seen, "transform", one) for one in dict.fromkeys([*names, *more]))
 
 
-def change(remedy: str, title: str, share: float, how: str, steps: Steps | None) -> Change:
+def begin_of(names: Sequence[str], end: int, same: Sequence[str]) -> int:
+    """Where the names before `end` begin that are all among the `same`."""
+    while end and names[end - 1] in same:
+        end -= 1
+    return end
+
+
+def change(remedy: str, title: str, share: float, steps: Steps | None, how: str = "") -> Change:
     """What is proposed. `how` says it in words where no list shows the steps."""
     at = None
     if steps is not None:

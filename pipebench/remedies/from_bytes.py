@@ -17,7 +17,7 @@ from typing import Any
 
 from pipebench.errors import PipebenchError
 from pipebench.remedies import files, opening, packed_crops
-from pipebench.remedies.seen import WORTH, Seen, share_of
+from pipebench.remedies.seen import WORTH, Seen, share_of, without_share
 from pipebench.remedies.source import call_of, steps_of
 from pipebench.results.advice import Change, Finding, Rewrite
 from pipebench.watch.record.patches import Patches
@@ -65,7 +65,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         how = tuple(one.format(_class(name).__name__) for one in HOW_WRITTEN)
     return Change(
         "from_bytes", {}, "two definitions" if exact else "other pixels",
-        predicted=min(seen.most, 1 / max(0.01, 1 - share)), title=TITLE if exact or name == _CENTER else REDUCED,
+        predicted=min(seen.most, without_share(share)), title=TITLE if exact or name == _CENTER else REDUCED,
         edits={"from_bytes": {} if exact else {"exact": False}}, how=how, at=call_of(seen, name), discards=not exact,
         rewrites=written, group="decode",
     )  # fmt: skip

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from pipebench.remedies.seen import Seen, share_of
+from pipebench.remedies.seen import Seen, share_of, without_share
 from pipebench.remedies.source import call_of, steps_of
 from pipebench.results.advice import Change, Finding, Rewrite
 from pipebench.watch.record.patches import Patches
@@ -33,7 +33,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if share < LEAST_SHARE:
         return None
     return Change(
-        "lookup", {}, "a class of 20 lines", predicted=min(seen.most, 1 / max(0.01, 1 - share)), title=TITLE,
+        "lookup", {}, "a class of 20 lines", predicted=min(seen.most, without_share(share)), title=TITLE,
         edits={"lookup": {}}, how=HOW, at=call_of(seen, LAST), rewrites=_rewrites(seen),
     )  # fmt: skip
 

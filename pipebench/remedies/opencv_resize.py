@@ -11,7 +11,7 @@ import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
-from pipebench.remedies.seen import Seen, share_of
+from pipebench.remedies.seen import Seen, share_of, without_share
 from pipebench.remedies.source import call_of, steps_of
 from pipebench.results.advice import Change, Finding, Rewrite
 from pipebench.watch.record.patches import Patches
@@ -35,7 +35,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if importlib.util.find_spec("cv2") is None:
         return None
     return Change(
-        "opencv_resize", {}, GIVES_UP, predicted=min(seen.most, 1 / max(0.01, 1 - share)), title=TITLE,
+        "opencv_resize", {}, GIVES_UP, predicted=min(seen.most, without_share(share)), title=TITLE,
         edits={"opencv_resize": {}}, how=HOW, at=call_of(seen, _RESIZE), discards=True, rewrites=_rewrites(seen),
         gives_up=True,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipebench.remedies.seen import TRY_FROM, Seen, without
+from pipebench.remedies.seen import TRY_FROM, Seen, without, without_share
 from pipebench.results.advice import Change, Finding
 
 PLACE = 0
@@ -18,8 +18,8 @@ KEEPS = ("Workers that live on keep the dataset of the first pass: they see no l
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     cause = seen.cause("warm-up")
     filled_s = (cause.recoverable_s or 0.0) if cause is not None and cause.loader == seen.loader.loader else 0.0
-    left = 1 / seen.without_start + 1 / without(seen.watched, filled_s) - 1
-    faster = 1 / max(0.01, left)
+    starts, fills = (1 - 1 / one for one in (seen.without_start, without(seen.watched, filled_s)))
+    faster = without_share(starts + fills)
     if tried or not seen.workers or seen.settings.get("persistent_workers") or faster < TRY_FROM:
         return None
     return Change(

@@ -39,7 +39,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         return None
     known, steps = _in_source(seen)
     share = _share(seen, known, steps)
-    return earlier.change("resize_first", TITLE, share, HOW, steps) if share >= LEAST_SHARE else None
+    return earlier.change("resize_first", TITLE, share, steps, HOW) if share >= LEAST_SHARE else None
 
 
 def share_before(seen: Seen) -> float:
@@ -53,18 +53,15 @@ def _in_source(seen: Seen) -> tuple[bool, Steps | None]:
 
 def _share(seen: Seen, known: bool, steps: Steps | None) -> float:
     names = steps.names if steps is not None else [] if known else [*SAME_WHEN_SMALL]
-    if set(names) & set(chains.FIRST):  # then it resizes bytes, and not floats
-        names.append(_RESIZE)
-    return earlier.share(seen, names)
+    return earlier.share(seen, names, _RESIZE)
 
 
 def place_of(names: Sequence[str]) -> slice | None:
     """Where transforms with these names end with the only Resize, and begin with what may as well stand behind it."""
     if names.count(_RESIZE) != 1:
         return None
-    begin = end = names.index(_RESIZE)
-    while begin and names[begin - 1] in (*SAME_WHEN_SMALL, *CONVERSIONS):
-        begin -= 1
+    end = names.index(_RESIZE)
+    begin = earlier.begin_of(names, end, (*SAME_WHEN_SMALL, *CONVERSIONS))
     while begin < end and names[begin] in (*chains.CONVERSIONS, chains.LAST):  # they alone are not worth a trial
         begin += 1
     return slice(begin, end + 1) if begin < end else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipebench.remedies.seen import PREFETCH_FACTOR, Seen, share_of
+from pipebench.remedies.seen import PREFETCH_FACTOR, Seen, share_of, without_share
 from pipebench.remedies.source import with_collate
 from pipebench.results.advice import Change, Finding
 from pipebench.watch.record.patches import Patches
@@ -31,7 +31,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     written = "" if ahead == PREFETCH_FACTOR else str(ahead)  # RingCollate assumes what torch does
     rewrites = with_collate(seen, f"pipebench.RingCollate({written})", "pipebench")
     return Change(
-        "ring_collate", {}, COST, predicted=min(seen.most, 1 / max(0.01, 1 - share)), title=TITLE,
+        "ring_collate", {}, COST, predicted=min(seen.most, without_share(share)), title=TITLE,
         edits={"ring_collate": {"ahead": ahead}}, how=() if rewrites else (HOW.format(written),), rewrites=rewrites,
         group="collate",
     )  # fmt: skip

@@ -73,6 +73,12 @@ class Seen:
         file, line = self.place_of(made)
         return Place("the loader", file, line) if file else None
 
+    @property
+    def at_collate(self) -> Place | None:
+        """Where the collate function of this loader is written, if that is the user's own code."""
+        collate = self.made.collate if self.made is not None else None
+        return Place(*collate) if collate and not owner(collate.file) else None
+
     def number(self, name: str) -> int:
         found = self.settings.get(name)
         return int(found) if isinstance(found, int | float) else 0
@@ -149,7 +155,7 @@ class Seen:
     @property
     def most(self) -> float:
         """The speed-up of a loop that waits for no batch. Shorter start-up of passes comes on top of it."""
-        return 1 / max(0.01, 1 - self.wait_share)
+        return without_share(self.wait_share)
 
     @property
     def serves_stages(self) -> bool:
@@ -165,7 +171,7 @@ class Seen:
     def most_by_workers(self) -> float:
         """The speed-up of a loop that waits for no worker. The sampler takes as long as before."""
         own = sum(one.share for one in self.watched.wait_parts if one.part in _OF_THE_SCRIPT)
-        return 1 / max(0.01, 1 - self.wait_share * (1 - min(1.0, own)))
+        return without_share(self.wait_share * (1 - min(1.0, own)))
 
     @property
     def promise(self) -> float | None:
@@ -292,9 +298,14 @@ def telling(limit: float) -> float | None:
     return limit if limit <= _TELLING else None
 
 
+def without_share(share: float) -> float:
+    """The speed-up if what takes this share of the time took none (Amdahl); 100 at most."""
+    return 1 / max(0.01, 1 - share)
+
+
 def were_free(share: float) -> float | None:
     """The speed-up of workers if what takes this share of their time took none (Amdahl), if that says anything."""
-    return telling(1 / max(0.01, 1 - share))
+    return telling(without_share(share))
 
 
 def hand_off_share(seen: Seen) -> float:

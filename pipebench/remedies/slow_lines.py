@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pipebench.remedies.seen import TRY_FROM, Seen
+from pipebench.remedies.seen import TRY_FROM, Seen, without_share
 from pipebench.results.advice import Change, Finding, Place
 
 PLACE = 12
@@ -101,5 +101,5 @@ def _lines(seen: Seen) -> Iterator[tuple[float, _Known, Place]]:
 def _at_most(seen: Seen, share: float) -> float:
     """The speed-up of the loop if these lines took no time. Without workers, the loop makes the samples itself."""
     if seen.workers:
-        return min(seen.most_by_workers, 1 / max(0.01, 1 - share))
-    return 1 / max(0.01, 1 - share * seen.wait_share)
+        return min(seen.most_by_workers, without_share(share))
+    return without_share(share * seen.wait_share)

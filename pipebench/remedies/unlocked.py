@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from pipebench.remedies.seen import WORTH, Seen, without
+from pipebench.remedies.seen import WORTH, Seen, without, without_share
 from pipebench.results.account import Cause
 from pipebench.results.advice import Change, Finding, Place
 
@@ -49,4 +49,4 @@ def _at_most(seen: Seen, found: Cause) -> float:
     at_line, used = float(values.get("at_line", 0.0)), float(values.get("cores_used", 0.0))
     free = seen.cores - float(values.get("script_cores", 0.0))
     by_cores = max(1.0, free / used) if used > 0 else float(seen.workers)
-    return min(float(max(1, seen.workers)), by_cores, 1 / max(0.01, 1 - at_line))
+    return min(float(max(1, seen.workers)), by_cores, without_share(at_line))
