@@ -7,6 +7,7 @@ are, because a loop may change one through the other.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 from collections.abc import Callable, Sequence
@@ -84,9 +85,10 @@ def _apart(views: Sequence[Any]) -> list[Any]:
     placed = sorted(
         ((one.untyped_storage()._cdata, *_stretch(one), one) for one in views), key=lambda placed: placed[:3]
     )
+    furthest = itertools.accumulate(placed, functools.partial(max, key=lambda placed: (placed[0], placed[2])))
     overlap = {
         id(one)
-        for (memory, _, end, first), (other, begin, _, second) in itertools.pairwise(placed)
+        for (memory, _, end, first), (other, begin, _, second) in zip(furthest, placed[1:], strict=False)
         if memory == other and begin < end
         for one in (first, second)
     }

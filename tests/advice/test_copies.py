@@ -40,6 +40,13 @@ def test_windows_that_overlap_in_a_batch_stay_as_they_are():
     assert third["window"].untyped_storage().nbytes() == 40 and third["window"].tolist() == [*range(30, 40)]
 
 
+def test_a_window_within_a_longer_one_stays_though_another_stands_between():
+    windows = [RECORDING[:300], RECORDING[10:20], RECORDING[100:110], RECORDING[400:410]]
+    ((*within, apart),) = _fetched(lambda samples: windows, ([0],))
+    assert [one.data_ptr() for one in within] == [one.data_ptr() for one in windows[:3]]
+    assert apart.untyped_storage().nbytes() == 40
+
+
 def test_the_kind_of_an_image_stays():
     image = tv_tensors.Image(torch.zeros(3, 50, 50))
     ((found,),) = _fetched(lambda samples: [tv_tensors.wrap(image[:, :9, :9], like=image)], ([0],))
