@@ -104,4 +104,5 @@ def test_the_output_shown_is_that_of_this_version(home):
     printed = " ".join(f"{watched} {again}".split())
     wanted = {*(f"{name} {kind}" for name, kind in stages), "Where the", "of the run went, in s"}
     assert not [one for one in wanted if one not in printed]
+    rows = [row for row in rows if not re.fullmatch(r"\d+ smaller rows", row)]  # how many are small depends on the run
     assert set(rows) <= {name for name, _ in watch_account.SHORT} and sum(one in printed for one in rows) >= 2
