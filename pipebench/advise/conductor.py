@@ -374,7 +374,7 @@ class Conductor:
         if gain is None or self._trial.failed:
             return Finding(change, "not-tried", gain, found, by, reason, difference=difference, cache=cache)
         assert self.seen is not None
-        told = judging.promised(gain, change.varies)
+        told = judging.promised(gain, judging.varies(change))
         run = whole_run.of_run(told, whole_run.share(self.seen, by))
         outcome = judging.outcome(gain, len(found))
         return Finding(

@@ -23,6 +23,9 @@ _ROUGH = 2.0  # the ratio of the ends of a promised interval
 # cannot show it. A change that gains little, and one of half as much again or more (docs/figures/advice.md).
 BETWEEN_RUNS = 0.05
 _OF_LARGE_GAINS, _LARGE = 0.10, 1.5
+# Of a change of what workers do, or of a loader that has none any more: the median of 41 plain gains differs from what
+# was promised by as much as a normal distribution of this deviation has it (the same page).
+_OF_CODE = 0.2
 _OF_TWO = 1.25  # the least that the low end of a gain must be if it rests on two pairs
 _NOT_LOST = 0.8  # the low end of an interval: below it, a prediction says nothing
 _NEARLY = 0.95  # of the best gain: then the cheaper change is better
@@ -66,6 +69,11 @@ def promised(found: Speedup, varies: float = 0.0) -> Speedup:
         low, high = _wider(found, varies)
         low = max(low, least)
     return Speedup(found.speedup, low, high, found.confidence)
+
+
+def varies(change: Change) -> float:
+    """How far the gain of this change differs between runs: see `promised`. 0: as far as that of a setting."""
+    return max(change.varies, _OF_CODE if change.edits or change.no_workers else 0.0)
 
 
 def _wider(found: Speedup, deviation: float) -> tuple[float, float]:

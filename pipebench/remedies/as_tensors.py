@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipebench.remedies.seen import HAND_OFF_VARIES, WORTH, Seen, hand_off_share
+from pipebench.remedies.seen import WORTH, Seen, hand_off_share
 from pipebench.results.advice import Change, Finding
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial.edits import Edit, Refused
@@ -52,7 +52,6 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         how=HOW,
         at=seen.at_collate,
         asked_for=seen.slow_hand_off,
-        varies=HAND_OFF_VARIES,
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipebench.remedies.as_tensors import exchanged
-from pipebench.remedies.seen import HAND_OFF_VARIES, WORTH, Seen, hand_off_share
+from pipebench.remedies.seen import WORTH, Seen, hand_off_share
 from pipebench.results.advice import Change, Finding
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial.edits import Edit, Refused
@@ -38,7 +38,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         return None
     return Change(
         "copies", {}, COST, predicted=seen.without_waits, title=TITLE, edits={"copies": {}}, how=HOW,
-        at=seen.at_collate, asked_for=seen.slow_hand_off, varies=HAND_OFF_VARIES, group="collate",
+        at=seen.at_collate, asked_for=seen.slow_hand_off, group="collate",
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from pipebench.predict.more_workers import ladder, most_workers
 from pipebench.remedies.persistent_workers import KEEPS
-from pipebench.remedies.seen import FREE, HAND_OFF_VARIES, PREFETCH_FACTOR, TRY_FROM, WORTH, Seen, without
+from pipebench.remedies.seen import FREE, PREFETCH_FACTOR, TRY_FROM, WORTH, Seen, without
 from pipebench.results.advice import Change, Finding, Value
 
 PLACE = 2
@@ -71,7 +71,7 @@ def _none(seen: Seen, counts: dict[int, Finding]) -> Change | None:
     settings |= {"timeout": 0} if seen.number("timeout") else {}
     return Change(
         "num_workers", settings, seen.processes(-seen.workers), predicted=told.speedup if told and not asked else None,
-        asked_for=asked, discards=seen.discards, untried="" if seen.discards else OWN_PROCESS, varies=HAND_OFF_VARIES,
+        asked_for=asked, discards=seen.discards, untried="" if seen.discards else OWN_PROCESS,
     )  # fmt: skip
 
 

@@ -22,9 +22,6 @@ _TELLING = 10.0  # a limit above this says nothing about what a change will brin
 _OF_THE_SCRIPT = ("sampler", "send-indices")
 _BLOCKED = 0.5  # of the time of a sample on a core, at most
 FREE = 0.5  # of free memory: what changes may take of it
-# What a hand-off costs differs so much between runs: eight plain gains of tensors for arrays, and ten of no workers,
-# beside what was promised (docs/figures/advice-sets.md).
-HAND_OFF_VARIES = 0.15
 _SPARE_DESCRIPTORS = 64  # for files that the script opens
 _CLEARLY = 1.2  # times the speed-up of the lowest rung: then that one is passed over
 PREFETCH_FACTOR = 2  # of torch, if nothing is said

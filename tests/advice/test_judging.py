@@ -20,6 +20,7 @@ from pipebench.advise.judging import (
     ratios,
     together,
     unclear,
+    varies,
 )
 from pipebench.results.advice import Cache, Change, Finding
 from pipebench.stats import Speedup
@@ -299,6 +300,17 @@ def test_a_gain_that_differs_more_between_runs_is_promised_so():
     assert promised(found, 0.01) == usual  # no less than what differs between any two runs
     little = Speedup(1.02, 0.8, 1.3, 0.95)
     assert promised(little, 0.65).low == promised(little).low < 1.0
+
+
+def test_gains_of_code_differ_more_between_runs_than_those_of_settings():
+    """So do those of a loader that has no workers any more. What differs most in a change of several is that of all."""
+    setting, code = Change("prefetch_factor", {"prefetch_factor": 8}), Change("cache", {}, edits={"cache": {}})
+    assert varies(setting) == 0.0 < varies(code) == varies(Change("num_workers", {"num_workers": 0})) == 0.2
+    assert varies(Change("one_thread", {}, edits={"cache": {}}, varies=0.65)) == 0.65
+    found = Speedup(2.0, 1.9, 2.1, 0.95)
+    usual, wide = (promised(found, varies(one)) for one in (setting, code))
+    assert wide.low == pytest.approx(2 * math.exp(-math.hypot(math.log(2 / 1.9), 1.96 * 0.2)), rel=1e-3)
+    assert wide.low < usual.low and usual.high < wide.high
 
 
 def test_a_change_that_differs_between_runs_still_counts_as_known():
