@@ -110,7 +110,7 @@ class Rows:
 
     def whole(self) -> dict[tuple[str, str], int]:
         """The same of functions, with the stages inside them."""
-        return _named(self.sums.timer.whole.items())
+        return _named(enumerate(self.sums.timer.whole))
 
 
 def _named(spent: Iterable[tuple[int, int]]) -> dict[tuple[str, str], int]:

@@ -42,7 +42,7 @@ class StageTimer:
 
     def __init__(self) -> None:
         self.sums = [0] * STAGES
-        self.whole: dict[int, int] = {}
+        self.whole = [0] * STAGES
         self.log: list[int] = []
         self.current = REST
         self.last = perf_counter_ns()

@@ -5,6 +5,7 @@ A thread is in one row at a time, so the rows of a line add up to the time that 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import field
 from typing import Literal, NamedTuple
@@ -55,6 +56,10 @@ class TimeSpent:
     beside_ns: int = 0
 
 
+def _no_time() -> list[int]:
+    return [0] * len(ROWS)
+
+
 class Ledger:
     """Adds up the main thread's time. `mark` is the moment up to which it has a row.
 
@@ -64,8 +69,8 @@ class Ledger:
     def __init__(self, began: int, clock: Callable[[], int]) -> None:
         self.mark = self.written = self.began = began
         self._clock = clock
-        self._outside = self._kept = self._beside = 0
-        self._passes: dict[tuple[int, int], list[int]] = {}
+        self._kept = self._beside = 0
+        self._rows: defaultdict[tuple[int, int] | None, list[int]] = defaultdict(_no_time)  # None: outside all loops
 
     def _since(self, now: int) -> int:
         """The time since the last event. It is 0 if a later event was noted meanwhile, as by a garbage collection."""
@@ -74,15 +79,6 @@ class Ledger:
             return 0
         self.mark = now
         return spent
-
-    def _add(self, place: tuple[int, int] | None, row: int, spent: int) -> None:
-        if place is None:
-            self._outside += spent
-            return
-        rows = self._passes.get(place)
-        if rows is None:
-            rows = self._passes[place] = [0] * len(ROWS)
-        rows[row] += spent
 
     def keep(self, now: int) -> None:
         """Keeps the time since the last event, until `phase` names it."""
@@ -93,27 +89,29 @@ class Ledger:
 
         `unnamed` is the phase of what was kept; None keeps it further.
         """
-        self._add(place, _PHASES + phase, self._since(now))
+        rows = self._rows[place]
+        rows[_PHASES + phase] += self._since(now)
         if unnamed is not None and self._kept:
-            kept, self._kept = self._kept, 0
-            self._add(place, _PHASES + unnamed, kept)
+            rows[_PHASES + unnamed] += self._kept
+            self._kept = 0
 
     def row(self, place: tuple[int, int], row: int, now: int, parts: list[int] | None = None) -> None:
         """The time since the last event was `row` of the pass `place`, except for the sampler's share of `parts`."""
         spent = self._since(now)
         sampler = min(spent, parts[SAMPLER]) if parts else 0
-        self._add(place, SAMPLER, sampler)
-        self._add(place, row, spent - sampler)
+        rows = self._rows[place]
+        rows[SAMPLER] += sampler
+        rows[row] += spent - sampler
 
     def wait(self, place: tuple[int, int], now: int, parts: list[int]) -> None:
         """The time since the last event was a wait. `parts` are those of `record_file.WAIT_PARTS`, "rest" first."""
-        left = self._since(now)
+        left, rows = self._since(now), self._rows[place]
         for row in range(1, len(_OF_WAIT) + 1):
             if parts[row] > 0:
                 spent = min(left, parts[row])
-                self._add(place, row, spent)
+                rows[row] += spent
                 left -= spent
-        self._add(place, _NEXT, left)
+        rows[_NEXT] += left
 
     def beside(self, spent: int) -> None:
         """Notes the time of a loop in another thread."""
@@ -125,16 +123,16 @@ class Ledger:
 
     def take(self, where: Literal["before", "between", "after"] = "between") -> TimeSpent:
         """The line for the time since the last one. What is still kept counts as outside."""
+        rows, self._rows = self._rows, defaultdict(_no_time)
         found = TimeSpent(
             self.written,
             self.mark,
-            self._outside + self._kept,
+            sum(rows[None]) + self._kept,
             where,
-            [SpentInPass(*place, rows) for place, rows in self._passes.items()],
+            [SpentInPass(*place, spent) for place, spent in rows.items() if place is not None],
             self._clock(),
             self._beside,
         )
         self.written = self.mark
-        self._outside = self._kept = self._beside = 0
-        self._passes = {}
+        self._kept = self._beside = 0
         return found

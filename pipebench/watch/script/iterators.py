@@ -135,11 +135,18 @@ class Loaders:
         self.loop.pass_begins(iterator, number, self.passes[number])
         self.recording.write(PassBegun(number, self.passes[number], began, self.again[number]))
 
-    def after_next(self, iterator: Any, event: Literal["exhausted", "failed"] | None) -> None:
+    def before_next(self, iterator: Any) -> None:
+        """Begins a wait."""
+        self.loop.before_next(iterator)
+        self.relays.draws()
+
+    def after_next(self, iterator: Any, event: Literal["exhausted", "failed"] | None, batch: Any) -> None:
         """Ends the wait. If it failed, looks for workers that ended too early."""
         self.loop.after_next(iterator, event)
         if event == "failed":
             self.lost.look(iterator)
+        self.relays.drawn(iterator, batch)
+        watch_transfers_once(self)
 
     def watch_fetcher(self, fetcher: Any) -> Any:
         """Watches a fetcher that was just created, here or in a worker that was forked from here."""
@@ -325,8 +332,7 @@ def _watch_next(loaders: Loaders, kind: Any) -> None:
 
     @unseen
     def recorded(self: Any, draw: Callable[[Any], Any]) -> Any:
-        loaders.guarded(loop.before_next, self)
-        loaders.guarded(loaders.relays.draws)
+        loaders.guarded(loaders.before_next, self)
         event: Literal["exhausted", "failed"] | None = "failed"
         found = None
         try:
@@ -337,9 +343,7 @@ def _watch_next(loaders: Loaders, kind: Any) -> None:
             event = "exhausted"
             raise
         finally:
-            loaders.guarded(loaders.after_next, self, event)
-            loaders.guarded(loaders.relays.drawn, self, found)
-            loaders.guarded(watch_transfers_once, loaders)
+            loaders.guarded(loaders.after_next, self, event, found)
 
     @unseen
     def part_of(whole: Any, self: Any) -> Any:

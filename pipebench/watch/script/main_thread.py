@@ -5,9 +5,10 @@ The loops of other threads run beside it, so their time is only noted.
 
 from __future__ import annotations
 
-import threading
+from threading import get_ident
 from time import process_time_ns
 
+from pipebench.watch.record.record_file import WAIT
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.spent import END_OF_PASS, RECORDING, START_UP, Ledger
 
@@ -21,25 +22,27 @@ class MainThread:
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
         self.ledger = Ledger(recording.file.began, process_time_ns)
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
         self._begun = False
 
     def here(self) -> bool:
-        return threading.get_ident() == self._thread
+        return get_ident() == self._thread
 
-    def phase(self, place: Place | None, phase: int, now: int, unnamed: int | None) -> None:
-        """The time since the last event was `phase` of a loop: see `Ledger.phase`."""
-        if self.here():
+    def phase(self, place: Place | None, phase: int, now: int, spent: int, unnamed: int | None) -> None:
+        """The time since the last event was `phase` of a loop: see `Ledger.phase`. Another thread `spent` it.
+
+        `waited` divides a wait.
+        """
+        if get_ident() != self._thread:
+            if place is not None:
+                self.ledger.beside(spent)
+        elif phase != WAIT:
             self.ledger.phase(place, phase, now, unnamed)
 
     def name(self, place: Place | None, phase: int) -> None:
         """What was kept was `phase` of a loop."""
         if self.here():
             self.ledger.phase(place, phase, self.ledger.mark, phase)
-
-    def beside(self, spent: int) -> None:
-        if not self.here():
-            self.ledger.beside(spent)
 
     def keep(self, now: int) -> None:
         if self.here():

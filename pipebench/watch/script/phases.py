@@ -179,17 +179,16 @@ class LoopPhases:
         """Adds the time since this thread's last event to `phase`, and the time that `defer` kept to `unnamed`."""
         here = self.here
         now = perf_counter_ns()
+        spent = now - here.mark
         top = here.open[-1] if here.open else None
-        if phase != WAIT:  # `after_next` divides the wait
-            self.account.phase(None if top is None else top.place, phase, now, unnamed if here.unnamed else None)
+        self.account.phase(None if top is None else top.place, phase, now, spent, unnamed if here.unnamed else None)
         if top is not None:
-            top.phases[phase] += now - here.mark
+            top.phases[phase] += spent
             top.phases[unnamed] += here.unnamed
             if len(top.log) < _LOGGED:
                 top.log += (here.mark, now, phase)
-            self.account.beside(now - here.mark)
         if self.own is not None and self.account.here():
-            self.own.spent(phase, now - here.mark, unnamed, here.unnamed)
+            self.own.spent(phase, spent, unnamed, here.unnamed)
         here.mark = now
         here.unnamed = 0
 

@@ -15,7 +15,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from pipebench.watch.record.exclusive_time import StageTimer, stages
+from pipebench.watch.record.exclusive_time import stages
 from pipebench.watch.record.patches import Patches, is_ours
 from pipebench.watch.record.worker_lines import Holds
 from pipebench.watch.stages import in_place
@@ -27,9 +27,6 @@ _WITHOUT_READERS = ("torch", "numpy", "builtins")  # arrays and modules; `findin
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = ("site-packages", "dist-packages")
 _FUNCTIONS = (types.FunctionType, functools._lru_cache_wrapper)
-# A function that was called so often, and was shorter than this on average, is no longer timed: to time it costs half
-# a microsecond.
-_TRIED, _SHORT_NS = 2_000, 20_000
 
 
 class _Called(NamedTuple):
@@ -60,7 +57,7 @@ def watch_called(functions: Iterable[tuple[types.FunctionType, str, Holds]], pat
     for function, row, holds in functions:
         if in_place.can_be_timed(function):
             stage = stages.number("function", row, holds=holds)
-            in_place.watch(function, stage, patches, _added_up(stage))
+            in_place.watch(function, stage, patches, whole=True)
 
 
 def replace_called(datasets: Iterable[Any], patches: Patches, row: str, wrap: Callable[..., Any]) -> int:
@@ -229,17 +226,3 @@ def _replace(found: _Called, patches: Patches, wrap: Callable[[Any], Any]) -> No
     if module is not None and vars(module).get(name) is plain:
         patches.replace(module, name, wrapped)
     found.holder[found.name] = wrapped
-
-
-def _added_up(stage: int) -> Callable[[StageTimer, int, int], bool]:
-    """Adds up the calls of one function with the stages inside them. True as soon as it has turned out to be short."""
-    calls = spent = 0
-
-    def add(timer: StageTimer, before: int, took: int) -> bool:
-        nonlocal calls, spent
-        if before != stage:  # else it called itself
-            timer.whole[stage] = timer.whole.get(stage, 0) + took
-        calls, spent = calls + 1, spent + took
-        return calls == _TRIED and spent < _TRIED * _SHORT_NS
-
-    return add

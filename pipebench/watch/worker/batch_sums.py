@@ -159,8 +159,8 @@ class Sums:
     def _sum_up(self, now: int) -> None:
         """Writes a line of the sums until `now`, and begins new ones."""
         self.began = self.began or now
-        sums, hidden = self.timer.sums, self.timer.hidden
-        used = {stage: sums[stage] for stage in range(len(stages.known)) if sums[stage]}
+        sums, whole, hidden = self.timer.sums, self.timer.whole, self.timer.hidden
+        used, calls = ({stage: one[stage] for stage in range(len(stages.known)) if one[stage]} for one in (sums, whole))
         line = FetchSums(
             self.place.loader,
             self.began,
@@ -174,7 +174,7 @@ class Sums:
             process_cpu_ns=process_time_ns() + children_cpu_ns(),
             read_bytes=read_bytes(),
             stages_ns=used,
-            whole_ns=self.timer.whole,
+            whole_ns=calls,
             lengths=self.lengths,
             slow=self.slow_new,
             gc=collections.take(),
@@ -187,8 +187,7 @@ class Sums:
         self.recording.write(line)
         self.timer.hidden = hidden._replace(errors=0, spent_ns=0)
         for stage in used:
-            sums[stage] = 0
-        self.timer.whole = {}
+            sums[stage] = whole[stage] = 0
         self._clear()
 
 

@@ -18,7 +18,7 @@ from fetched_rows import CLOCK, named
 from torch.utils.data import Dataset, IterableDataset
 
 from pipebench.watch.record.patches import Patches, is_wrapper
-from pipebench.watch.stages import called, iterables, library_calls
+from pipebench.watch.stages import called, in_place, iterables, library_calls
 
 
 class Melody(torch.nn.Module):
@@ -164,7 +164,7 @@ def test_what_was_replaced_is_put_back() -> None:
 
 def test_a_short_function_is_timed_no_longer(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Here it is short from the third call on. What it takes then is in the row of what calls it."""
-    monkeypatch.setattr(called, "_TRIED", 3)
+    monkeypatch.setattr(in_place, "_TRIED", 3)
     found = rows(Mosaic()).found()
     assert found["function", "letterbox"] == 3 * 30
     assert sum(found.values()) == 8 * (6 + 10 + 80 + 12 + 120)
