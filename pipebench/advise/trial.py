@@ -88,8 +88,7 @@ def cache_of(seen: Seen | None, told: TrialRepeats | None, change: Change) -> Ca
     elif not told.once:
         samples *= told.copies
     pass_s = whole_run.pass_s(seen)
-    free = None if seen.free_bytes is None else seen.free_bytes / seen.ranks  # each rank has its own
-    return Cache(told.sample_bytes, samples, free, told.once, fill_s, pass_s)
+    return Cache(told.sample_bytes, samples, seen.free_bytes, told.once, fill_s, pass_s)
 
 
 def window_s(seen: Seen, budget_s: float) -> float:

@@ -42,7 +42,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         return None
     return Change(
         "bytes_across", {}, COST, predicted=min(seen.most, without_share(share)), title=TITLE,
-        edits={"bytes_across": {}}, how=_how(seen), at=call_of(seen, LAST),
+        edits={"bytes_across": {}}, how=_how(seen), at=call_of(seen, LAST), group=chains.TO_FLOAT,
     )  # fmt: skip
 
 

@@ -92,6 +92,7 @@ def change(remedy: str, title: str, share: float, steps: Steps | None, how: str 
     return Change(
         remedy, {}, COST, predicted=were_free(share), title=title, edits={remedy: {}}, how=(how,), at=at, discards=True,
         rewrites=_rewrites(steps) if steps is not None else (),
+        group=chains.TO_FLOAT if steps is not None and {*CONVERSIONS} & {*steps.names} else "",
     )  # fmt: skip
 
 

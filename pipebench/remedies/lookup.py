@@ -24,6 +24,7 @@ PLACE = 6
 TITLE = "ToTensor, Normalize by table"
 LEAST_SHARE = 0.1  # of the time of the workers
 HOW = ("Put both into ByTable(...). `--patch FILE` writes that class, too.",)
+HOW_BY_HAND = ("Put both into ByTable(...), a class to copy from pipebench/remedies/lookup.py.",)
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
@@ -32,9 +33,11 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     share = sum(share_of(seen, "transform", name) for name in (*FIRST, *chains.CONVERSIONS, LAST))
     if share < LEAST_SHARE:
         return None
+    rewrites = _rewrites(seen)
     return Change(
         "lookup", {}, "a class of 20 lines", predicted=min(seen.most, without_share(share)), title=TITLE,
-        edits={"lookup": {}}, how=HOW, at=call_of(seen, LAST), rewrites=_rewrites(seen),
+        edits={"lookup": {}}, how=HOW if rewrites else HOW_BY_HAND, at=call_of(seen, LAST), rewrites=rewrites,
+        group=chains.TO_FLOAT,
     )  # fmt: skip
 
 
@@ -70,8 +73,8 @@ class ByTable:
         import torch
         from PIL import Image
 
-        pixels = np.asarray(image)
-        if pixels.dtype != np.uint8:
+        pixels = None if isinstance(image, torch.Tensor) else np.asarray(image)
+        if pixels is None or pixels.dtype != np.uint8:
             for step in self.steps:
                 image = step(image)
             return image

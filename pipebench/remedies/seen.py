@@ -34,8 +34,8 @@ class Seen:
     """The figures behind every proposal. `settings` are the loader's present ones, `batches` the length of a pass.
 
     `any_order` says that the user allows trials that change the order of batches, and `discards` that he allows those
-    after which the weights are worth nothing. `free_bytes` is free memory. `made` is where the loader was made, and
-    `all_made` where each loader of the script was. `lengths` are successive iterations of a pass, in any unit. `ranks`
+    after which the weights are worth nothing. `free_bytes` is free memory, of one rank. `made` is where the loader was
+    made, and `all_made` where each loader was. `lengths` are successive iterations of a pass, in any unit. `ranks`
     is how many ranks of the training share the cores and the memory, each with loaders of its own. `foretold` is what
     the simulation says of a change of this loader (None: it does not know the change). `measures`: a remedy may take
     some seconds to measure on the user's files before it proposes; else its change is `rough`.

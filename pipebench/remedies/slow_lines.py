@@ -12,17 +12,25 @@ from typing import NamedTuple
 
 from pipebench.remedies.seen import TRY_FROM, Seen, without_share
 from pipebench.results.advice import Change, Finding, Place
+from pipebench.results.drilled import DrilledLine
 
 PLACE = 12
 LEAST_SHARE = 0.15  # of the time in which samples are made
+_CALLS = re.compile(r"([\w.]+)\s*\(")
+_QUICK = ("int", "float", "len", "list", "tuple", "range", "min", "max", "round", "return", "in", "not", "and", "or")
 
 
 class _Known(NamedTuple):
-    """A line in which `pattern` is found, and how it is written instead."""
+    """A line in which `pattern` is found, and how it is written instead.
+
+    `library` is what the line calls then: the rest of the same line may be what takes the time. Functions that are not
+    of Python do not show in a look, so of these (no library), the line must call nothing else.
+    """
 
     pattern: re.Pattern[str]
     title: str
     how: tuple[str, ...]
+    library: str = ""
 
 
 KNOWN = (
@@ -41,6 +49,7 @@ KNOWN = (
             "pandas builds an object for each row. Take the columns out once, when the dataset is",
             "made: values = frame[names].to_numpy(), and index the arrays.",
         ),
+        "pandas",
     ),
     _Known(  # github.com/numpy/numpy/pull/9855; `shuffle` in the reference of `numpy.random.Generator.choice`
         re.compile(r"\b(?:np|numpy)\.random\.choice\((?=[^#]*replace\s*=\s*False)(?![^#]*\bp\s*=)"),
@@ -65,11 +74,13 @@ KNOWN = (
             "np.load ignores mmap_mode for .npz: the whole array is read and unpacked. Save each",
             "array as .npy once; with mmap_mode='r', only the part that is used is read.",
         ),
+        "numpy",
     ),
     _Known(  # it runs Python code for each object inside
         re.compile(r"\b(?:copy\.)?deepcopy\("),
         "no deep copy of a sample",
         ("Copy only what the transforms change, such as array.copy() or dict(sample).",),
+        "copy",
     ),
 )
 
@@ -91,11 +102,21 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
 def _lines(seen: Seen) -> Iterator[tuple[float, _Known, Place]]:
     """The known lines with a large share of the time in which samples are made, and these shares."""
     for known in KNOWN:
-        lines = [(share, line) for _, share, line in seen.lines() if known.pattern.search(line.text)]
+        lines = [(share, line) for _, share, line in seen.lines() if _is_it(known, line)]
         total = sum(share for share, _ in lines)
         if total >= LEAST_SHARE:
             _, most = max(lines, key=lambda one: one[0])
             yield total, known, Place(most.function, most.file, most.line)
+
+
+def _is_it(known: _Known, line: DrilledLine) -> bool:
+    """Whether the time of this line is that of what is known to be slow."""
+    if not known.pattern.search(line.text):
+        return False
+    if known.library:
+        return line.calls.split(".")[0] == known.library
+    calls = [one for one in _CALLS.findall(line.text) if one.rpartition(".")[2] not in _QUICK]
+    return not line.calls and len(calls) == 1
 
 
 def _at_most(seen: Seen, share: float) -> float:

@@ -21,7 +21,7 @@ def drilled(row: DrilledRow, *, full: bool) -> Table:
     if row.unread:
         rows.append(("not readable", percent(row.unread / row.looks), ""))
     name = printable(row.stage)
-    title = f"Lines of {name} ({percent(row.worker_share)} of worker time), from {row.looks:,} looks at its stack"
+    title = f"Lines of {name} ({percent(row.worker_share)} of worker time), from {row.looks:,} stack samples"
     return Table(title, ("line", "share", "95 % interval"), tuple(rows), frozenset({1, 2}))
 
 

@@ -125,10 +125,14 @@ class Script:
     def order(self, number, settings, **more):
         give(str(self.folder), Order(number, 1, settings, **more))
 
+    def iterate(self):
+        """What the script gets from `iter(loader)`: each time from this one place."""
+        return self.trial.iterate(self.loader, plain_iter, plain)
+
     def one_pass(self, most=10**9, then=lambda number: None):
         """The batches of one pass; `then` is called before each."""
         loader, trial = self.loader, self.trial
-        iterator = plain_iter(loader) if trial.elsewhere else trial.iterate(loader, plain_iter, plain)
+        iterator = plain_iter(loader) if trial.elsewhere else self.iterate()
         had = []
         while len(had) < most:
             then(len(had))

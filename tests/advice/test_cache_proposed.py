@@ -77,7 +77,7 @@ def test_what_a_cache_gains_in_a_run_depends_on_its_passes():
     assert (kept.samples, kept.fill_s) == (1000, pytest.approx(10.0))
     ranks = replace(figures, free_bytes=8000.0, ranks=4)
     shared = trial.cache_of(ranks, TrialRepeats(1, True, 8.0), cache.propose(_seen(("a", "function", 0.7)), []))
-    assert shared.free_bytes == 2000
+    assert shared.free_bytes == 8000  # those of a rank
     part = TrialRepeats(1, True, 8.0, samples=5000)  # in time, it has all that are drawn
     assert trial.cache_of(figures, part, cache.propose(_seen(("a", "function", 0.7)), [])).samples == 5000
     split = replace(part, samples=1500)

@@ -1,6 +1,7 @@
 """A changed loader is a copy of the script's: it leaves alone what the script's own loader has."""
 
 import gc
+import sys
 import types
 import weakref
 
@@ -207,3 +208,37 @@ def test_one_thread_is_left_also_where_the_scripts_own_init_sets_more(monkeypatc
     assert told == ["one", "own 3", "one"]
     arms.OneThread(None)(3)
     assert told[3:] == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("method", "text", "tried"),
+    [
+        ("fork", "train()", True),
+        ("spawn", "train()", False),
+        ("forkserver", "train()", False),
+        ("spawn", "if __name__ == '__main__':\n    train()", True),
+        ("spawn", "if '__main__' == __name__:\n    train()", True),
+        ("spawn", "train(", True),  # it is not for us to say why it cannot be read
+    ],
+)
+def test_workers_that_would_run_the_script_again_are_not_started(method, text, tried, tmp_path, monkeypatch):
+    script = tmp_path / "train.py"
+    script.write_text(text)
+    monkeypatch.setitem(sys.modules, "__main__", types.SimpleNamespace(__file__=str(script)))
+    context = types.SimpleNamespace(get_start_method=lambda allow_none=False: method)
+    loader = DataLoader(range(12), batch_size=4)
+    vars(loader)["_DataLoader__multiprocessing_context"] = context
+    if tried:
+        assert _copy(loader, num_workers=2).num_workers == 2
+    else:
+        with pytest.raises(arms.CannotTry, match="no-main-guard"):
+            _copy(loader, num_workers=2)
+
+
+def test_seeds_of_a_changed_loader_are_drawn_on_the_default_device(monkeypatch):
+    asked = []
+    plain = torch.Generator
+    monkeypatch.setattr(torch, "Generator", lambda device="cpu": asked.append(str(device)) or plain("cpu"))
+    with torch.device("meta"):
+        _copy(DataLoader(range(12), batch_size=4), num_workers=2)
+    assert asked == ["meta"]

@@ -6,6 +6,7 @@ import types
 import weakref
 
 import pytest
+import torch
 from fakes import Loader, Script, World, plain, plain_iter
 
 from pipebench.advise.judging import ratios
@@ -140,7 +141,7 @@ def test_workers_end_when_the_script_leaves_its_loop(tmp_path, monkeypatch, by):
     script.one_pass()
     gc.disable()  # a plain run needs no collection either
     try:
-        iterator = script.trial.iterate(script.loader, plain_iter, plain)
+        iterator = script.iterate()
         for _ in range(37):
             script.trial.batch(iterator, plain, plain_iter)
         left = weakref.ref(iterator)
@@ -219,7 +220,7 @@ def test_persistent_workers_serve_one_of_two_passes_side_by_side(tmp_path, monke
     for _ in range(already):
         script.one_pass()
     for _ in range(3):
-        both = [script.trial.iterate(script.loader, plain_iter, plain) for _ in range(2)]
+        both = [script.iterate() for _ in range(2)]
         for number in range(20):
             assert [script.trial.batch(one, plain, plain_iter) for one in both] == [[number]] * 2
         for one in both:
@@ -315,3 +316,53 @@ def test_what_edits_have_kept_in_the_scripts_own_process_lasts_for_their_order(w
     for _ in range(2):
         script.one_pass()
     assert len(made) == times + 1 and made[-1] == {"cache": {"name": "other"}}
+
+
+def test_passes_that_the_script_leaves_count_up_to_their_last_batch(tmp_path, monkeypatch):
+    """As by `break`, or by Lightning, which asks for no batch after the last one. The last pass has no end here."""
+    script = _script(tmp_path, monkeypatch, 40)
+    script.order(1, {"num_workers": 3}, by="passes")
+    for _ in range(5):
+        assert script.one_pass(most=10) == [[one] for one in range(10)]
+    assert [(one.pair, one.changed, one.taken, one.seconds) for one in script.windows] == [
+        (0, False, 10, 10.0), (0, True, 10, 5.0), (1, False, 10, 10.0), (1, True, 10, 5.0),
+    ]  # fmt: skip
+
+
+def test_persistent_workers_of_passes_that_the_script_leaves(tmp_path, monkeypatch):
+    script = _script(tmp_path, monkeypatch, 20)
+    script.order(1, {"persistent_workers": True}, by="passes")
+    for _ in range(6):
+        assert script.one_pass(most=8) == [[one] for one in range(8)]
+    assert [one.changed for one in script.windows] == [False, True, False, True] and not script.failures
+    assert len(script.opened) == 1
+
+
+def test_a_pass_that_evaluates_is_not_compared_with_one_that_trains(tmp_path, monkeypatch):
+    """The changed loader would get all of one kind, and look like that kind."""
+    script = _script(tmp_path, monkeypatch, 20)
+    script.order(1, {"num_workers": 3}, by="passes")
+    for number in range(4):
+        with torch.no_grad():
+            assert script.one_pass() == [[one] for one in range(20)]
+        made = len(script.world.made)
+        assert script.one_pass() == [[one] for one in range(20)]
+        assert {name for name, _ in script.world.made[made:]} == {"changed" if number % 2 else "own"}
+    windows = [(one.pair, one.changed) for one in script.windows]
+    assert windows[-4:] == [(1, False), (1, True), (2, False), (2, True)] and windows[:-4] == [(0, False)]
+
+
+def test_passes_of_two_loops_that_train_are_not_compared(tmp_path, monkeypatch):
+    script = _script(tmp_path, monkeypatch, 20)
+    script.order(1, {"num_workers": 3}, by="passes")
+
+    def other():
+        return script.trial.iterate(script.loader, plain_iter, plain)
+
+    for _ in range(4):
+        script.one_pass()
+        made = len(script.world.made)
+        iterator = other()
+        assert [script.trial.batch(iterator, plain, plain_iter) for _ in range(20)] == [[one] for one in range(20)]
+        assert {name for name, _ in script.world.made[made:]} == {"own"}
+    assert [one.changed for one in script.windows] == [False, True, False, True]

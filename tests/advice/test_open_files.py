@@ -1,11 +1,13 @@
 """Files whose positions forked workers would share: those that stay open and are read by `seek` and `read`."""
 
 import os
+import socket
 
 import pytest
 
+from pipebench.watch.trial import open_files
 from pipebench.watch.trial.arms import CannotTry
-from pipebench.watch.trial.open_files import SharedFiles, moved, positions
+from pipebench.watch.trial.open_files import SharedFiles, moved, positions, received
 
 
 def _place(file):
@@ -66,3 +68,40 @@ def test_what_is_read_after_a_pass_does_not_count(tmp_path):
         files.over()
         with pytest.raises(CannotTry, match="shares-files"):
             files.check(2)
+
+
+def test_several_workers_are_not_tried_where_they_would_share_a_connection():
+    """Of two processes that read one connection, each gets bytes of the other's answer."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as mine:
+        theirs, _ = server.accept()
+        with theirs:
+            for used in (False, True):
+                files = SharedFiles()
+                files.look(0)
+                theirs.sendall(b"answer")
+                before = received()
+                files.during(lambda: mine.recv(6) if used else None)  # noqa: B023  # called at once
+                assert any(before.values())
+                files.check(2)  # what had come before is nobody's sample
+
+                def ask():
+                    theirs.sendall(b"sample")
+                    return mine.recv(12)
+
+                files.during(ask if used else lambda: 3)
+                if used:
+                    with pytest.raises(CannotTry, match="shares-files"):
+                        files.check(2)
+                    files.check(1)
+                else:
+                    files.check(2)
+
+
+def test_connections_are_looked_at_in_few_batches_and_not_in_those_of_workers(monkeypatch):
+    looked = []
+    monkeypatch.setattr(open_files, "received", lambda: looked.append(1) or {})
+    for workers in (0, 1, 2):
+        files = SharedFiles()
+        files.look(workers)
+        assert [files.during(lambda: 7) for _ in range(50)] == [7] * 50
+    assert len(looked) == 2 * open_files._WATCHED

@@ -113,6 +113,9 @@ def test_an_image_without_bytes_among_others_goes_the_usual_way():
     for mode in ("L", "1", "F"):
         image = Image.new(mode, (3, 2), 1)
         assert torch.equal(table(image), v1.Compose(table.steps)(image))
+    of_tensors = lookup.ByTable(v1.ConvertImageDtype(torch.float32), v1.Normalize(0.5, 0.5))
+    image = torch.arange(6, dtype=torch.uint8).reshape(1, 2, 3)  # channels first: no table of columns
+    assert torch.equal(of_tensors(image), v1.Compose(of_tensors.steps)(image)) and not of_tensors.tables
 
 
 def test_only_a_quarter_of_the_bytes_crosses(monkeypatch):
@@ -300,7 +303,9 @@ def test_they_are_offered_where_their_stages_are_large(tmp_path):
     assert bytes_across.propose(_seen(*rows, made=made, device=True), []) is None
     assert bytes_across.propose(_seen(*rows[:1], made=made), []) is None
     assert bytes_across.propose(_seen(*rows, wait_share=0.01, made=made), []) is None
-    assert lookup.propose(_seen(*rows, made=made), []).predicted == pytest.approx(1 / 0.8)
+    table = lookup.propose(_seen(*rows, made=made), [])
+    assert table.predicted == pytest.approx(1 / 0.8) and table.group == change.group != ""
+    assert not table.rewrites and table.how == lookup.HOW_BY_HAND  # here no list shows the steps
     assert lookup.propose(_seen(rows[0], made=made), []) is None
     rows = ("ImageFile.load", "decode", 0.5), ("Resize (1 of 2)", "transform", 0.1)
     change = draft.propose(_seen(*rows, discards=True, made=made), [])

@@ -13,10 +13,12 @@ from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
 from pipebench.watch.read.account import STARTS, throws_away
 from pipebench.watch.read.all_made import times_made
 from pipebench.watch.read.gather import NO_LOADER, Run, loaders_found
+from pipebench.watch.read.host_use import worker_threads
 from pipebench.watch.read.loop_causes import callbacks, padding, preparing, training
 from pipebench.watch.read.moves import LEAST_CORES, USED_UP, cores_of, idle_cores, longest_hand_off_s, slow_hand_off
 from pipebench.watch.read.moves import busy as busy_of
 from pipebench.watch.read.of_causes import MATTERS, Seen
+from pipebench.watch.read.script_cpu import stretches
 from pipebench.watch.read.stalls import period_of, waits_of
 from pipebench.watch.read.warming import warming
 
@@ -214,11 +216,10 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
     }  # fmt: skip
     cause = replace(whole, values=values)
     used_up = script is not None and used + script >= USED_UP * cores
-    threads = 1 + ((seen.result.host.worker_native_threads or 0) if seen.result.host else 0)
+    threads, pools = worker_threads(seen.run, one.loader)
     if threads > 1 and one.workers * threads > cores:
-        host = seen.result.host
-        named = [pool.set_with for pool in host.pools if pool.where == "workers" and pool.threads > 1] if host else []
-        setting = {"setting": named[0]} if len(set(named)) == 1 else {}
+        named = {pool.set_with for pool in pools}
+        setting = {"setting": min(named)} if len(named) == 1 else {}
         yield replace(cause, code="threads-over-cores", values={**values, "threads": threads, **setting})
     # Workers that only wait for a core leave less of the cores idle than they use, and are not seen asleep.
     elif runnable <= _BLOCKED and (idle >= min(_IDLE_CORES, max(LEAST_CORES, used)) or _asleep(workers) >= _BLOCKED):
@@ -243,8 +244,12 @@ def _with_cores(seen: Seen, one: LoaderResult, cause: Cause, used: float) -> Cau
 
 
 def _without_core_s(seen: Seen, one: LoaderResult) -> float:
-    """How long the loop's own thread was ready to run and had no core."""
-    kept = [line.core_wait_ns for line in seen.run.turns(one.loader)]
+    """How long the loop's own thread was ready to run and had no core: without what lies between passes, if known."""
+    lines = seen.run.turns(one.loader)
+    found = stretches(lines)
+    if turns := sum(each.turns for each in found):
+        return sum(each.waited_ns for each in found) / 1e9 * one.iterations / turns
+    kept = [line.core_wait_ns for line in lines]
     return (max(kept) - min(kept)) / 1e9 if kept else 0.0
 
 

@@ -143,9 +143,16 @@ def _pools(where: str, processes: Iterable[Process]) -> Iterable[ThreadPool]:
     return [ThreadPool(where, name, threads, setter) for (name, setter), threads in sorted(most.items())]
 
 
-def host_notes(found: HostUse, loaders: Sequence[LoaderResult], usable_cores: float) -> Iterable[Note]:
+def worker_threads(run: Run, loader: int) -> tuple[int, Sequence[ThreadPool]]:
+    """How many threads ran at once in a worker of this loader, with its own, and the pools that allow more than one."""
+    inside = [one for one in run.processes if one.role == "worker" and one.loader == loader]
+    native = _highest(one.threads.native_threads for one in inside) or 0
+    return 1 + native, [one for one in _pools("workers", inside) if one.threads > 1]
+
+
+def host_notes(run: Run, found: HostUse, loaders: Sequence[LoaderResult], usable_cores: float) -> Iterable[Note]:
     """Notes about what is close to a limit. Thread pools that never ran are not mentioned."""
-    yield from _threads(found, loaders, usable_cores)
+    yield from _threads(run, loaders, usable_cores)
     used, whole = found.shared_memory_bytes, found.shared_memory_size_bytes
     if used is not None and whole and used >= _NEARLY * whole:
         yield Note("shared-memory-nearly-full", {"used_bytes": used, "size_bytes": whole})
@@ -154,11 +161,10 @@ def host_notes(found: HostUse, loaders: Sequence[LoaderResult], usable_cores: fl
         yield Note("descriptors-nearly-used-up", {"open": open_, "limit": limit})
 
 
-def _threads(found: HostUse, loaders: Sequence[LoaderResult], usable_cores: float) -> Iterable[Note]:
+def _threads(run: Run, loaders: Sequence[LoaderResult], usable_cores: float) -> Iterable[Note]:
     """Notes oversubscription: the threads that ran in one worker, times the workers, exceed the usable cores."""
-    running = 1 + (found.worker_native_threads or 0)
-    pools = [one for one in found.pools if one.where == "workers" and one.threads > 1]
     for loader in loaders:
+        running, pools = worker_threads(run, loader.loader)
         if running > 1 and pools and loader.workers * running > usable_cores:
             named = ", ".join(f"{one.name} {one.threads} ({one.set_with})" for one in pools)
             threads = {"loader": loader.loader, "workers": loader.workers, "threads": running}

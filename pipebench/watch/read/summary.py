@@ -132,7 +132,7 @@ def summarise(
             *stopped_workers(run, footprint),
             *span_notes(run, options.functions, stages),
             *unseen(run, footprint),
-            *host_notes(used, loaders, usable_cores),
+            *host_notes(run, used, loaders, usable_cores),
             *drilling_notes(looks),
         ),
         host=used,

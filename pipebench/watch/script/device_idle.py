@@ -46,12 +46,14 @@ class IdleDevice:
     def _collect(self) -> None:
         while self._flying and self._flying[0][2].query():
             before, begun, ended, host, turn, counts = self._flying.popleft()
-            idle = int(begun.elapsed_time(ended) * 1e6)
+            idle = _between(begun, ended)
+            if idle is None:
+                continue
             self._idle_ns += idle * counts
             self._waits += counts
             if turn is not None:
-                busy = int(before.elapsed_time(begun) * 1e6) if before is not None else -1
-                self._placed.append(DeviceWait(turn, host, idle, busy))
+                busy = _between(before, begun) if before is not None else None
+                self._placed.append(DeviceWait(turn, host, idle, -1 if busy is None else busy))
 
     def take(self) -> DeviceIdleTime | None:
         """The idle time since the last call; None if no wait was measured, as without CUDA."""
@@ -65,6 +67,12 @@ class IdleDevice:
         """The single waits since the last call, of those that have a `turn`."""
         taken, self._placed = self._placed, []
         return taken
+
+
+def _between(before: Any, after: Any) -> int | None:
+    """The nanoseconds between two events. None: the script has changed its device, and two devices have two clocks."""
+    same = getattr(before, "device", None) == getattr(after, "device", None)
+    return int(before.elapsed_time(after) * 1e6) if same else None
 
 
 def _recorded() -> Any:

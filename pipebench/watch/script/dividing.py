@@ -22,8 +22,10 @@ _ASKS = ("worker", "getpid", "current_process", "_identity")
 # A stream of samples that are drawn has nothing to divide: torch gives each worker another seed.
 _DRAWS = (
     "rand", "randn", "randint", "randrange", "choice", "choices", "integers", "uniform", "normal", "standard_normal",
-    "sample", "multinomial", "rand_like", "randn_like",
+    "sample", "multinomial", "rand_like", "randn_like", "random_sample", "gauss", "normalvariate", "bernoulli",
+    "poisson", "exponential", "beta", "gamma", "dirichlet", "uniform_", "normal_", "random_", "bernoulli_",
 )  # fmt: skip
+_TAKES = ("LOAD_ATTR", "LOAD_METHOD")
 _BY_INIT = ("worker_info", "dataset")
 # Of other libraries nobody knows here: their streams may divide themselves.
 _NO_STREAMS = (
@@ -61,7 +63,15 @@ def _may_divide(found: Any) -> bool:
     if not isinstance(found, types.CodeType):
         return True
     names = (*found.co_names, *(one for one in found.co_consts if isinstance(one, str)))
-    return any(part in name.lower() for name in names for part in _ASKS) or any(name in _DRAWS for name in names)
+    asks = any(part in name.lower() for name in names for part in _ASKS)
+    return asks or any(name in _DRAWS for name in names) or ("random" in names and _calls_random(found))
+
+
+def _calls_random(code: types.CodeType) -> bool:
+    """Whether it calls a method `random`, as of a generator; `random.shuffle` only orders what is there."""
+    each = [*dis.get_instructions(code)]
+    found = [place for place, one in enumerate(each) if one.opname in _TAKES and one.argval == "random"]
+    return any(each[place + 1].opname not in _TAKES for place in found)
 
 
 class _Reached:

@@ -26,7 +26,15 @@ from pipebench.watch.record.kernel_counts import core_wait_ns
 from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import LoopLooks, PlaceLooks
-from pipebench.watch.script.loop_place import Place, called_from, leaves_before, loop_of, note_first, place_in
+from pipebench.watch.script.loop_place import (
+    Place,
+    called_from,
+    extent,
+    leaves_before,
+    loop_of,
+    note_first,
+    place_in,
+)
 
 OFTEN_S = 0.01  # between two looks, on average
 RARELY_S = 0.15  # a look takes 20 to 60 µs of the loop's time, and there are two at a time: below 0.1 %
@@ -42,11 +50,15 @@ _lookers: weakref.WeakSet[LoopLooker] = weakref.WeakSet()
 
 
 class _Loop(NamedTuple):
-    """The loop that took the last batch: its loader, its frame by identity, and how many batches it took."""
+    """The loop that took the last batch: its loader, its frame by identity, and how many batches it took.
+
+    `inside` are the instructions of a `for` loop.
+    """
 
     loader: int
     frame: int
     turn: int
+    inside: range | None
 
 
 class _Seen:
@@ -112,6 +124,8 @@ class LoopLooker:
         if loader is None:
             return
         if self._thread is None:
+            if threading.current_thread() is not threading.main_thread():
+                return  # the account, which looks divide, is that of the main thread
             self._begin()
         if self._thread != threading.get_ident():
             return
@@ -126,7 +140,7 @@ class LoopLooker:
         if own is None:
             own = self._of[loader] = _OfLoader(loop.f_code.co_filename)
         own.turns += 1
-        self._loop = _Loop(loader, id(loop), self._turn)
+        self._loop = _Loop(loader, id(loop), self._turn, extent(loop))
 
     def left(self) -> None:
         """Notes that the pass is over: what comes now is no part of the loop."""
@@ -212,7 +226,7 @@ class LoopLooker:
         """Looks once. A second look right after the first is not counted: it only tells what happened between them."""
         loop, thread = self._loop, self._thread
         frame = sys._current_frames().get(thread) if thread is not None else None
-        place = place_in(frame, loop.frame) if loop is not None and frame is not None else None
+        place = place_in(frame, loop.frame, loop.inside) if loop is not None and frame is not None else None
         own = self._of.get(loop.loader) if loop is not None else None
         key = self._key(loop, own, place, again) if loop is not None and own is not None and place is not None else None
         if loop is None or own is None or key is None or (len(own.found) >= _MOST_PLACES and key not in own.found):

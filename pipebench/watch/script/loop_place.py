@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,6 +39,18 @@ def _around(code: CodeType) -> bool:
     return bool(code.co_flags & CO_GENERATOR) or code.co_name in _ITERATES or within(code.co_filename)
 
 
+def extent(frame: FrameType) -> range | None:
+    """The instructions of the `for` loop that asks for a batch in this frame. None: it asks in another way."""
+    end = _ends(frame.f_code).get(frame.f_lasti)
+    return None if end is None else range(frame.f_lasti, end)
+
+
+@functools.lru_cache(maxsize=256)
+def _ends(code: CodeType) -> Mapping[int, int]:
+    """Where the `for` loops of a function begin, and where each ends."""
+    return {one.offset: one.argval for one in dis.get_instructions(code) if one.opname == "FOR_ITER"}
+
+
 class Place(NamedTuple):
     """The line of the loop, what it calls, and whether that is training for certain.
 
@@ -51,14 +64,19 @@ class Place(NamedTuple):
     models: bool
 
 
-def place_in(frame: FrameType, loop: int) -> Place | None:
-    """Where the thread is in its loop. None: it waits for a batch, or is elsewhere."""
+def place_in(frame: FrameType, loop: int, inside: range | None = None) -> Place | None:
+    """Where the thread is in its loop. None: it waits for a batch, or is elsewhere.
+
+    `inside` are the instructions of the loop, if they are known: a loop may be left by `break`.
+    """
     names: list[str] = []
     path: list[tuple[CodeType, int]] = []
     trains = models = prepares = False
     for one in _outwards(frame):
         file, line = one.f_code.co_filename, (one.f_code, one.f_lineno)
         if id(one) == loop:
+            if inside is not None and one.f_lasti not in inside:
+                return None
             path.append(line)
             functions = tuple(reversed(names[-_MOST_NAMES:]))
             return Place(one.f_lineno, functions, tuple(reversed(path)), trains or models, models)

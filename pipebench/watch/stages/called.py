@@ -85,7 +85,7 @@ def _all(datasets: Iterable[Any], may_change: bool) -> list[_Called]:
 
 def _getters(dataset: Any) -> Iterator[types.FunctionType]:
     for name in GETTERS:
-        _, found = _in_class(type(dataset), name)
+        _, found = in_class(type(dataset), name)
         if isinstance(found, types.FunctionType) and not _is_torchs(found):
             yield found
 
@@ -94,7 +94,7 @@ def _is_torchs(getter: Any) -> bool:
     return str(getattr(getter, "__module__", "")).startswith("torch.utils.data")
 
 
-def _in_class(kind: type, name: str, caller: Any = None) -> tuple[type | None, Any]:
+def in_class(kind: type, name: str, caller: Any = None) -> tuple[type | None, Any]:
     """The class that defines an attribute, and what it holds; without running a descriptor.
 
     If `caller` is a method of that name, this is what `super()` finds in it.
@@ -124,7 +124,7 @@ def _named(function: types.FunctionType, dataset: Any, may_change: bool) -> Iter
     names = [*dict.fromkeys(_names(function.__code__))]
     kind, held, known = type(dataset), getattr(dataset, "__dict__", {}), function.__globals__
     for name in names:
-        owner, found = _in_class(kind, name, function)
+        owner, found = in_class(kind, name, function)
         if owner is not None and name in GETTERS:
             yield _Called(owner, name, None if _is_torchs(found) else found, f"{owner.__name__}.{name}", dataset)
         elif owner is not None and not name.startswith("__"):
@@ -147,7 +147,7 @@ def _of_held(one: Any, names: list[str]) -> Iterator[_Called]:
     if kind.__module__.split(".")[0] in _WITHOUT_READERS:
         return
     for name in ("__getitem__", *(name for name in names if not name.startswith("__"))):
-        owner, found = _in_class(kind, name)
+        owner, found = in_class(kind, name)
         if isinstance(found, _FUNCTIONS):
             yield _Called(owner, name, found, f"{kind.__name__}.{name}", one)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import itertools
 import sys
 import types
@@ -85,9 +86,9 @@ def replace_stage(
     wanted = [one for one in found if stages.of_transform(one[2]) == stages.number("transform", name)]
     objects: dict[type, set[int]] = {}
     for container, place, entry, _ in wanted:
-        if not isinstance(entry, FUNCTIONS):
+        if not isinstance(entry, FUNCTIONS) and _takes_object(type(entry)):
             objects.setdefault(type(entry), set()).add(id(entry))
-        elif container is not None:
+        elif isinstance(entry, FUNCTIONS) and container is not None:
             container[place] = of_function(entry)
             patches.on_undo(functools.partial(container.__setitem__, place, entry))
     for kind, ids in objects.items():
@@ -107,6 +108,8 @@ def _watch_class(kind: type, patches: Patches, in_worker: bool) -> None:
     call = getattr(kind, "__call__", None)  # noqa: B004  # of the class, not whether it can be called
     if call is None or kind.__module__ == "builtins" or (_may_be_in_model(kind) and not in_worker):
         return
+    if not _takes_object(kind):
+        return
     if watched_by_library(kind) or (is_wrapper(call) and "__call__" in vars(kind)):
         return
     plain = getattr(call, "__wrapped__", call) if getattr(call, "_pipebench_call", False) else call
@@ -114,6 +117,13 @@ def _watch_class(kind: type, patches: Patches, in_worker: bool) -> None:
     wrapped._pipebench_call = True
     with contextlib.suppress(TypeError):  # a class written in C, such as that of `functools.lru_cache`
         patches.replace(kind, "__call__", wrapped)
+
+
+def _takes_object(kind: type) -> bool:
+    """Whether `__call__` is a method that gets the object: none of the class, no static one, no other callable."""
+    _, held = called.in_class(kind, "__call__")
+    without = staticmethod, classmethod, functools.partialmethod, types.BuiltinFunctionType
+    return inspect.isroutine(held) and not isinstance(held, without)
 
 
 def _may_be_in_model(kind: type) -> bool:

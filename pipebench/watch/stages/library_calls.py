@@ -110,6 +110,15 @@ def _watch_open(patches: Patches, module: Any) -> None:
     patches.replace(module, "open", open)
 
 
+def _has_all_bytes(image: Any) -> bool:
+    """Whether this is a WebP of which a frame is still to be decoded. It reads its file when it is opened.
+
+    It has no tile before it has decoded: https://github.com/python-pillow/Pillow/blob/main/src/PIL/WebPImagePlugin.py.
+    """
+    loaded = getattr(image, "_WebPImageFile__loaded", None)
+    return loaded is not None and loaded != getattr(image, "_WebPImageFile__logical_frame", loaded)
+
+
 def _watch_load(patches: Patches, kind: Any) -> None:
     """Times Pillow's lazy decode. Pillow decodes at the first access to pixels, often inside a transform.
 
@@ -125,11 +134,12 @@ def _watch_load(patches: Patches, kind: Any) -> None:
     @functools.wraps(plain)
     def load(self: Any) -> Any:
         timer = local.timer
-        if timer is None or not self.tile:
+        whole = _has_all_bytes(self)
+        if timer is None or not (self.tile or whole):
             return plain(self)
         file = self.fp
         timer.file = self.filename or getattr(file, "name", None)
-        stage = decode if isinstance(file, io.BytesIO) else read_and_decode
+        stage = decode if whole or isinstance(file, io.BytesIO) else read_and_decode
         before = timer.switch(stage)
         try:
             return plain(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import copy
 import functools
@@ -174,7 +175,8 @@ def changed(loader: Any, settings: dict[str, Any], one_thread: bool, edits: tupl
     names["_iterator"] = None
     names["check_worker_number_rationality"] = _nothing  # it would warn the user of our number of workers
     torch: Any = sys.modules["torch"]
-    names["generator"] = torch.Generator().manual_seed((torch.initial_seed() + 7919 * next(_copies)) % 2**63)
+    device = torch.empty(()).device  # torch draws its seeds on the default device
+    names["generator"] = torch.Generator(device).manual_seed((torch.initial_seed() + 7919 * next(_copies)) % 2**63)
     names["persistent_workers"] = False
     names.update({name: value for name, value in settings.items() if name != "multiprocessing_context"})
     if loader.num_workers and not found.num_workers:
@@ -184,6 +186,8 @@ def changed(loader: Any, settings: dict[str, Any], one_thread: bool, edits: tupl
             raise Refused("no-workers")
         names.update(prefetch_factor=None, timeout=0)
         return found
+    if not loader.num_workers and not _may_start(found):
+        raise CannotTry("no-main-guard")
     names["prefetch_factor"] = found.prefetch_factor or 2
     names["timeout"] = found.timeout or PATIENCE_S
     if "multiprocessing_context" in settings:
@@ -193,6 +197,23 @@ def changed(loader: Any, settings: dict[str, Any], one_thread: bool, edits: tupl
     if edits:
         names["worker_init_fn"] = EditedWorker(found.worker_init_fn, edits)
     return found
+
+
+def _may_start(loader: Any) -> bool:
+    """Whether its workers do not run the whole script: they are forked, or the script's work is below a guard."""
+    torch: Any = sys.modules["torch"]
+    known = loader.multiprocessing_context or torch.multiprocessing
+    method = known.get_start_method(allow_none=True) or torch.multiprocessing.get_all_start_methods()[0]
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    if method == "fork" or file is None:
+        return True
+    try:
+        with open(file, "rb") as source:
+            found = ast.parse(source.read())
+    except (OSError, SyntaxError, ValueError):
+        return True
+    guards = (ast.walk(one.test) for one in found.body if isinstance(one, ast.If))
+    return any(isinstance(one, ast.Name) and one.id == "__name__" for test in guards for one in test)
 
 
 def _copied(loader: Any) -> dict[str, Any]:

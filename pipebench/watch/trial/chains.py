@@ -14,6 +14,7 @@ from pipebench.watch.trial.edits import Refused
 FIRST = ("ToTensor", "ToImage", "PILToTensor")
 CONVERSIONS = ("ToDtype", "ConvertImageDtype")
 LAST = "Normalize"
+TO_FLOAT = "to-float"  # the group of remedies that replace these
 _MODES = ("RGB", "L", "RGBA")  # of Pillow: one byte for each channel
 
 

@@ -1,18 +1,22 @@
 """Tries a changed loader by whole passes: every second pass over the loader is one of the changed loader.
 
 A pass lasts from the script's `iter(loader)` to the end of its last `next()`, so it holds the start and the end of
-workers. The script's sampler gives the index lists of every pass, so each pass has its samples in the script's order.
+workers. If the script leaves its loop before, the pass lasts to its last batch. The script's sampler gives the index
+lists of every pass, so each pass has its samples in the script's order.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pipebench.watch.record.orders import Order
 from pipebench.watch.record.recording import Recording
+from pipebench.watch.script.made import Calls, calls_to
 from pipebench.watch.trial import arms, edits
 from pipebench.watch.trial.arms import Arm
 from pipebench.watch.trial.dealing import Deal, DealtSampler, Hand
@@ -36,15 +40,34 @@ class _Owner(Protocol):
     def window(self, order: int, seconds: float, taken: int) -> None: ...
 
 
+@dataclass
+class _Given:
+    """What a pass of an order has given, and when: it began, and gave its last batch. It holds no loader or iterator.
+
+    `of` is the script's loader, and `arm` the changed one (None: a pass of the script's own). It `counts`, but in the
+    first pass of persistent workers, which starts them, and after a failure.
+    """
+
+    order: int
+    of: Callable[[], Any]
+    stream: bool
+    began: float
+    last: float = 0.0
+    taken: int = 0
+    arm: Arm | None = None
+    counts: bool = True
+    over: bool = False
+    gone: Callable[[], Any] | None = None
+
+
 class _Pass:
     """One pass. `arm` is the changed loader, or None in a pass of the script's own."""
 
     def __init__(self, order: Order, loader: Any, began: float) -> None:
-        self.order, self.loader, self.began = order, loader, began
-        self.taken = 0
+        self.order, self.loader = order, loader
+        self.given = _Given(order.number, weakref.ref(loader), arms.is_stream(loader), began)
         self.arm: Arm | None = None
         self.deal: Deal | None = None
-        self.counts = True  # not in the first pass of persistent workers, which starts them, nor after a failure
         self.failed = False  # whether the script's own settings make the rest of the pass
 
 
@@ -58,9 +81,14 @@ class Passes:
         self._edits: tuple[Edit, ...] = ()  # of the changed loader
         self._edits_of = 0  # the order that they are of
         self._kept_for: Callable[[], Any] = lambda: None  # the script's loader of which it is a copy
+        self._latest: _Given | None = None
+        self._place: tuple[int, bool, Calls] = 0, False, ()  # an order, and from where its passes begin
 
     def begin(self, loader: Any, order: Order, plain_iter: Plain, plain: Plain) -> Any:
         """The iterator of the pass that begins now."""
+        self._end_left(loader)
+        if not self._counts_here(order.number, sys._getframe(1)):
+            return plain_iter(loader)
         this = _Pass(order, loader, self.trial.clock.now())
         iterator = None
         if self.trial.turn % 2:
@@ -68,14 +96,43 @@ class Passes:
                 iterator = self._changed(this, plain_iter, plain)
             except Exception as error:
                 self.trial.refused(error)
-                this.arm, this.counts = None, False
+                this.arm, this.given.counts = None, False
                 if arms.from_the_script(error):
                     raise
         if iterator is None:
             self.trial.files.look(loader.num_workers)
             iterator = plain_iter(loader)
-        self._open[iterator] = this
+        self._open[iterator], self._latest = this, this.given
+        this.given.arm = this.arm
+        this.given.gone = weakref.ref(iterator, _releasing(this.given))
         return iterator
+
+    def _counts_here(self, number: int, frame: Any) -> bool:
+        """Whether passes that begin here are compared: one that trains is no match for one that evaluates.
+
+        They are those of the place where the first pass of this order begins, or the first one with gradients.
+        """
+        torch: Any = sys.modules["torch"]
+        trains, place = bool(torch.is_grad_enabled()), calls_to(frame)[:1]
+        of, trained, _ = self._place
+        if of != number or (trains and not trained):
+            self.trial.turn += self.trial.turn % 2
+            self._place = number, trains, place
+        return self._place == (number, trains, place)
+
+    def _end_left(self, loader: Any) -> None:
+        """Ends the last pass over this loader, if the script has left its loop: nothing else tells of that."""
+        given = self._latest
+        if given is not None and not given.over and given.taken and given.of() is loader:
+            self.trial.files.over()
+            self._count(given, given.last - given.began)
+
+    def _count(self, given: _Given, seconds: float) -> None:
+        given.over = True
+        order = self.trial.order
+        if order is not None and order.number == given.order and given.counts and given.taken:
+            # Of a stream, each worker's last batch is a part: more workers make more batches of the same samples.
+            self.trial.window(given.order, seconds, 1 if given.stream else given.taken)
 
     def _changed(self, this: _Pass, plain_iter: Plain, plain: Plain) -> Any:
         loader = this.loader
@@ -83,7 +140,8 @@ class Passes:
         if self._kept is not None and self._kept_for() is not loader:
             self.order_over()
             raise arms.CannotTry("new-loader-each-pass")
-        if self._kept is not None and self._kept._iterator in self._open:
+        present = self._open.get(self._kept._iterator) if self._kept is not None and self._kept._iterator else None
+        if present is not None and not present.given.over:
             raise arms.CannotTry("passes-overlap")
         if self._kept is None:
             self._kept_for = weakref.ref(loader)
@@ -95,7 +153,7 @@ class Passes:
         self.trial.spoiled |= this.order.discards
         found = self._kept
         if settings["persistent_workers"] and found.num_workers:
-            this.counts = found._iterator is not None
+            this.given.counts = found._iterator is not None
         else:
             self._kept = None
         this.deal = Deal(iter(()))
@@ -115,7 +173,7 @@ class Passes:
         """The next batch of the pass of `iterator`."""
         this = self._open[iterator]
         try:
-            batch = this.arm.draw() if this.arm is not None else plain(iterator)
+            batch = this.arm.draw() if this.arm is not None else self.trial.files.during(lambda: plain(iterator))
         except StopIteration:
             self._end(iterator, this)
             raise
@@ -128,14 +186,14 @@ class Passes:
             batch = this.arm.draw()
         if this.arm is not None:
             self.trial.told(this.arm)
-        this.taken += 1
+        this.given.taken, this.given.last = this.given.taken + 1, self.trial.clock.now()
         return batch
 
     def _fall_back(self, this: _Pass, error: BaseException, plain_iter: Plain, plain: Plain) -> None:
         """Lets the rest of the pass come from a loader with the script's own settings."""
         assert this.arm is not None and this.deal is not None
         self.trial.refused(error)
-        this.counts, this.failed = False, True
+        this.given.counts, this.failed = False, True
         this.arm.end()
         self._kept = None
         instead = arms.changed(this.loader, {}, False)
@@ -150,15 +208,12 @@ class Passes:
         else:
             self.trial.files.over()
         self.trial.clock.finish()
-        seconds = self.trial.clock.now() - this.began
+        seconds = self.trial.clock.now() - this.given.began
         order = self.trial.order
-        if order is None or order.number != this.order.number:
-            if this.arm is not None:
-                this.arm.end()
-            return
-        if this.counts and this.taken:
-            # Of a stream, each worker's last batch is a part: more workers make more batches of the same samples.
-            self.trial.window(this.order.number, seconds, 1 if arms.is_stream(this.loader) else this.taken)
+        if this.arm is not None and (order is None or order.number != this.order.number):
+            this.arm.end()
+        if not this.given.over:
+            self._count(this.given, seconds)
 
     def order_over(self) -> None:
         """Ends the persistent workers of a changed loader. One that the script iterates now ends with its pass."""
@@ -166,6 +221,17 @@ class Passes:
         iterator = getattr(kept, "_iterator", None)
         if iterator is not None and iterator not in self._open:
             iterator._shutdown_workers()
+
+
+def _releasing(given: _Given) -> Callable[[Any], None]:
+    """Puts back what a changed loader without workers has replaced in this process, once its iterator is gone."""
+    process = os.getpid()
+
+    def release(_: Any) -> None:
+        if given.arm is not None and os.getpid() == process:
+            given.arm.release()
+
+    return release
 
 
 def _index_lists(loader: Any) -> Iterator[Any]:

@@ -152,9 +152,10 @@ class Trial:
     def _batch(self, iterator: Any, loader: Any, plain: Plain, plain_iter: Plain) -> Any:
         if not self.passes.over(iterator):
             return self.passes.next(iterator, plain, plain_iter)
-        if loader is None or not self.wants(loader):
+        order, entered = self.order, self._iterator() is iterator and isinstance(iterator._sampler_iter, Hand)
+        if order is None or loader is None or not self.wants(loader) or (order.by == "passes" and not entered):
             return plain(iterator)
-        if self._iterator() is not iterator or not isinstance(iterator._sampler_iter, Hand):
+        if not entered:
             self._enter(iterator, loader, plain)
         assert self._now is not None
         return self._next(self._now, plain, plain_iter)
@@ -188,7 +189,7 @@ class Trial:
             if stretch is None:
                 return self._last(this)
             try:
-                batch = stretch.draw()
+                batch = self.files.during(stretch.draw) if stretch.loader is this.own else stretch.draw()
                 self.told(stretch.loader)
                 return batch
             except StopIteration:

@@ -174,12 +174,12 @@ def watch_queue(patches: Patches) -> None:
     class Timed(plain):  # type: ignore[misc]  # the same
         @classmethod
         def dumps(cls, obj: Any, protocol: Any = None) -> Any:
-            if os.getpid() != pid:
+            batch = meter.about(obj) if os.getpid() == pid else None
+            if batch is None:  # the end of a pass, or a message in a queue of the user's own
                 return plain.dumps(obj, protocol)
-            about = meter.about(obj)
-            if about is not None and not followed(about[0], about[1].number_of_pass):
-                about = None
-            crossing = Crossing() if about is not None and meter.counts_of(about[1].nth) else None
+            task, fetched = batch
+            follows = followed(task, fetched.number_of_pass)
+            crossing = Crossing() if follows and meter.counts_of(fetched.nth) else None
             cpu = thread_time_ns()
             began = perf_counter_ns()
             data = plain.dumps(obj, protocol) if crossing is None else counted(crossing, obj, protocol)
@@ -190,8 +190,7 @@ def watch_queue(patches: Patches) -> None:
             meter.bytes += len(data)
             if crossing is not None:
                 meter.counts = crossing.counted()
-            if about is not None and meter.counts is not None:
-                task, fetched = about
+            if follows and meter.counts is not None:
                 line = HandedOver(task, *fetched, began, ended, threading.get_native_id(), len(data), *meter.counts)
                 meter.handed(line)
             return data

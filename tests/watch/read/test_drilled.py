@@ -94,7 +94,7 @@ def test_the_lines_as_text() -> None:
 
 
 SHORT = """\
-Lines of Clips.__getitem__ (98 % of worker time), from 100 looks at its stack
+Lines of Clips.__getitem__ (98 % of worker time), from 100 stack samples
 line                                                       share   95 % interval
 ────────────────────────────────────────────────────────────────────────────────
 load_audio (data.py:41) → soundfile.read                    50 %         32–68 %

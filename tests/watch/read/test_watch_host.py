@@ -346,7 +346,7 @@ def test_what_the_run_took_of_the_machine() -> None:
 
 
 def test_limits_that_are_close_are_said_with_their_remedy() -> None:
-    found = [*host_notes(host(_run(), [1], _footprint()), _loaders(2), 8)]
+    found = [*host_notes(_run(), host(_run(), [1], _footprint()), _loaders(2), 8)]
     assert found == [
         Note("shared-memory-nearly-full", {"used_bytes": 60 * MB, "size_bytes": 64 * MB}),
         Note("descriptors-nearly-used-up", {"open": 900, "limit": 1024}),
@@ -362,7 +362,7 @@ def test_limits_that_are_close_are_said_with_their_remedy() -> None:
 
 def test_too_many_threads_are_said_only_where_they_ran() -> None:
     def said(count: int, cores: float, **more: Any) -> list[str]:
-        found = host_notes(host(_run(**more), [1], Footprint()), _loaders(count), cores)
+        found = host_notes(_run(**more), host(_run(**more), [1], Footprint()), _loaders(count), cores)
         return [sentence(one) for one in found]
 
     assert said(2, 4) == [
@@ -372,6 +372,12 @@ def test_too_many_threads_are_said_only_where_they_ran() -> None:
         "(cv2.setNumThreads(0))."
     ]
     assert said(2, 8) == []  # 2 × 4 is not more than 8
+    run = _run()
+    without = LibraryThreads([Pool("OpenCV", 4, "cv2.setNumThreads(0)")], 0)
+    run.processes.append(Process([ProcessStarted(30, "worker", 0, 2, 0), without]))
+    both = [*_loaders(2), *(dataclasses.replace(one, loader=2) for one in _loaders(8))]
+    (note,) = host_notes(run, host(run, [1, 2], Footprint()), both, 4)
+    assert note.values["loader"] == 1  # workers of another loader run no threads
     assert said(2, 4, native=0) == []  # a pool that never ran
     assert said(2, 4, inside=1) == []  # threads of something that no setting is known of
     assert said(0, 1) == []

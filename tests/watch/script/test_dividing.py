@@ -81,6 +81,43 @@ class Drawn(Files):
             yield self.load(self.files[chance.integers(3)])
 
 
+class ByNumPy(Files):
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            yield np.random.random((3, 4)).astype("float32")
+
+
+class ByGenerator(Files):
+    def __iter__(self) -> Iterator[Any]:
+        chance = np.random.default_rng()
+        yield from iter(chance.random, 2.0)
+
+
+class ByPython(Files):
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            yield random.random()
+
+
+class InPlace(Files):
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            yield torch.empty(3).uniform_()
+
+
+class Ordered(Files):
+    """It only orders what is there."""
+
+    def __iter__(self) -> Iterator[Any]:
+        order = list(self.files)
+        random.shuffle(order)
+        np.random.shuffle(order)
+        yield from order
+
+
+MADE_UP = ByNumPy, ByGenerator, ByPython, InPlace
+
+
 class Around(IterableDataset[Any]):
     def __init__(self, inner: Any) -> None:
         self.inner = inner
@@ -158,6 +195,8 @@ def _wds() -> Any:
         (ByProperty(), None, False),
         (ByVariable(), None, False),
         (Drawn(), None, False),
+        *((one(), None, False) for one in MADE_UP),
+        (Ordered(), None, True),
         (Around(Divided()), None, False),
         (Around(multiprocessing.Queue()), None, False),
         (_wds(), None, False),

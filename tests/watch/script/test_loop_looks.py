@@ -384,3 +384,35 @@ def test_modules_that_make_samples_are_no_model(file, found):
     place = place_in(inner, id(loop))
     assert (place.trains, place.models) == found
     assert place.functions[0] == "prepare"
+
+
+def test_what_comes_after_a_loop_that_was_left_is_no_part_of_it(looker):
+    """No end of the pass tells of a `break`."""
+    at_work = _seen_from_outside(looker.of)
+
+    class Batches:
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            looker.of.came(1, sys._getframe(1))
+            return 3
+
+    client = Client()
+    for number, _ in enumerate(Batches()):
+        client.report(at_work)
+        if number == 2:
+            break
+    client.report(at_work)
+    looker.of.write()
+    (line,) = looker.written
+    assert [one.looks for one in line.places] == [3]
+
+
+def test_a_loop_of_another_thread_is_not_looked_at(looker):
+    """The account is of the main thread: a thread that only makes batches ready would explain that one's work."""
+    at_work = _seen_from_outside(looker.of)
+    thread = threading.Thread(target=_train, args=(looker.of, 3, at_work))
+    thread.start()
+    thread.join()
+    assert looker.written == []
