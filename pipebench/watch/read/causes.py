@@ -203,9 +203,10 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
     """Causes of workers that never rest."""
     cores = seen.result.usable_cores
     on_cpu = sum(worker.cpu_s for worker in workers) / sum(worker.busy_s for worker in workers)
-    runnable = on_cpu + sum(worker.core_wait_s for worker in workers) / sum(worker.busy_s for worker in workers)
     script = seen.script_cores(one)
     used = sum(map(cores_of, workers))
+    computes = max(on_cpu, used / sum(worker.busy_share for worker in workers))  # a decoder may have threads of its own
+    runnable = computes + sum(worker.core_wait_s for worker in workers) / sum(worker.busy_s for worker in workers)
     host = seen.result.host
     idle = idle_cores(seen.result, workers, script)
     values = {

@@ -39,6 +39,9 @@ from pipebench.watch.script.loop_place import (
 OFTEN_S = 0.01  # between two looks, on average
 RARELY_S = 0.15  # a look takes 20 to 60 µs of the loop's time, and there are two at a time: below 0.1 %
 _FIRST, _FIRST_S = 50, 0.03  # a short run needs some, too: what these take is 4 ms in all
+# Until a look has met the model, nobody knows what comes before it. It may be a hundredth of an iteration, and code that
+# keeps Python to itself lets each look wait for 5 ms. At most 60 ms in all.
+_SEARCH, _SEARCH_S = 1_000, 0.002
 _AGAIN_S = 0.005  # after a rare look, a second one tells whether the thread used a core in between
 _LATE_NS = 20_000_000  # four times the interval after which Python lets another thread run
 _WRITTEN_EACH_S = 1.0
@@ -78,6 +81,7 @@ class _OfLoader:
     found: dict[Key, _Seen] = field(default_factory=dict)
     forward_looks: int = 0
     model: dict[CodeType, int] = field(default_factory=dict)  # the lines from the loop to a model's call, first of each
+    sought: bool = False  # whether a look has met forward, and no model yet
 
 
 class LoopLooker:
@@ -152,7 +156,7 @@ class LoopLooker:
         now = time.monotonic()
         self._written = now + max(_WRITTEN_EACH_S, (now - self._began) / _OF_THE_RUN)
         found = {loader: own for loader, own in self._of.items() if own.turns}
-        self._of |= {loader: _OfLoader(own.file, model=own.model) for loader, own in found.items()}
+        self._of |= {loader: _OfLoader(own.file, model=own.model, sought=own.sought) for loader, own in found.items()}
         for loader, own in found.items():
             places = [
                 PlaceLooks(line, list(names), one.looks, one.turns, one.ns, one.cpu_ns, early)
@@ -194,14 +198,15 @@ class LoopLooker:
 
     def _look_on(self, stop: Any, gone: Any) -> None:
         try:
-            chance, looks = random.Random(), 0
+            chance, looks, searched = random.Random(), 0, 0
             while self.recording.on:
                 each_s = min(self.each_s, _FIRST_S) if looks < _FIRST else self.each_s
-                if self._waits(stop, each_s * (0.5 + chance.random())):
+                searches = searched < _SEARCH and any(one.sought for one in list(self._of.values()))
+                if self._waits(stop, (_SEARCH_S if searches else each_s) * (0.5 + chance.random())):
                     return
                 self._look()
-                looks += 1
-                if self.each_s > OFTEN_S:
+                looks, searched = looks + (not searches), searched + searches
+                if self.each_s > OFTEN_S and not searches:
                     if self._waits(stop, _AGAIN_S):
                         return
                     self._look(again=True)
@@ -266,6 +271,7 @@ class LoopLooker:
             return place.line, place.functions, False
         if forward and place.models:
             note_first(own.model, place.path)
+        own.sought = forward and not own.model
         own.forward_looks += forward and bool(own.model) and not again
         return None
 

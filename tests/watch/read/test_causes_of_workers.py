@@ -85,3 +85,12 @@ def test_workers_that_may_not_use_all_cores_are_told(allowed, wanted: int, found
     if found:
         assert causes["few-cores"].values["allowed"] == 1 and causes["few-cores"].recoverable_s == pytest.approx(0.6)
         assert "may all together run on 1 core only: their affinity is set." in said(run.account(footprint=seen))
+
+
+def test_a_stage_whose_library_computes_in_threads_of_its_own_is_the_cause() -> None:
+    """As a decoder of videos does: the thread that makes the batch mostly waits for them."""
+    run = Planted()
+    run.loader(wait_for_worker=600, passes=2, cpu=500, **TRAINS)
+    for number in range(2):
+        run.worker(number, busy=0.97, cpu=0.24, core_wait_ns=300 * MS, process_cpu_ns=1280 * MS)
+    assert "stage" in {one.code for one in run.account(2).causes}
