@@ -12,7 +12,7 @@ TOOLS = Path(__file__).parents[2] / "tools"
 SCRIPTS = Path(__file__).parents[1] / "advice"
 OTHERS = (
     "independent", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
-    "twelfth", "thirteenth", "fourteenth", "fifteenth",
+    "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth",
 )  # fmt: skip
 
 

@@ -39,8 +39,8 @@ from pipebench.watch.script.loop_place import (
 OFTEN_S = 0.01  # between two looks, on average
 RARELY_S = 0.15  # a look takes 20 to 60 µs of the loop's time, and there are two at a time: below 0.1 %
 _FIRST, _FIRST_S = 50, 0.03  # a short run needs some, too: what these take is 4 ms in all
-# Until a look has met the model, nobody knows what comes before it. It may be a hundredth of an iteration, and code that
-# keeps Python to itself lets each look wait for 5 ms. At most 60 ms in all.
+# Until a look has met the model, nobody knows what comes before it. It may be a hundredth of an iteration, and code
+# that keeps Python to itself lets each look wait for 5 ms. At most 60 ms in all.
 _SEARCH, _SEARCH_S = 1_000, 0.002
 _AGAIN_S = 0.005  # after a rare look, a second one tells whether the thread used a core in between
 _LATE_NS = 20_000_000  # four times the interval after which Python lets another thread run

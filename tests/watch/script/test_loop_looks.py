@@ -419,11 +419,12 @@ def test_a_loop_of_another_thread_is_not_looked_at(looker):
 
 
 def test_looks_are_frequent_until_one_has_met_the_model(looker, monkeypatch):
-    """What is before a model that takes a hundredth of an iteration would not be seen for a long time. It has an end."""
+    """What is before a model that takes a hundredth of an iteration would not be seen for a long time."""
     of, each = looker.of, []
     of.each_s, of.early = RARELY_S, lambda loader: True
     of.came(1, sys._getframe())
     monkeypatch.setattr(loop_looks, "_FIRST", 0)
+
     def waits(stop, seconds):
         each.append(seconds)
         return len(each) == loop_looks._SEARCH + 100
@@ -435,7 +436,7 @@ def test_looks_are_frequent_until_one_has_met_the_model(looker, monkeypatch):
         place = place_in(sys._getframe(), id(sys._getframe()))
         at_model = place._replace(trains=True, models=True)
         seen = iter([place] * 20 + [at_model if finds else place] * 9999)
-        monkeypatch.setattr(loop_looks, "place_in", lambda *_: next(seen))
+        monkeypatch.setattr(loop_looks, "place_in", lambda *_, seen=seen: next(seen))
         of._look_on(threading.Lock(), SimpleNamespace(release=lambda: None))
         often = [one for one in each if one < 0.0031]
         assert len(often) in ((20, 21) if finds else (loop_looks._SEARCH,)), (finds, len(often))
