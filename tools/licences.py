@@ -51,8 +51,20 @@ def licence(name):
     return ", ".join(kinds) or UNSTATED
 
 
+def listed():
+    """What the page says of each package: what it is for, and its licence."""
+    text = PAGE.read_text() if PAGE.exists() else ""
+    rows = re.findall(r"^\| ([\w.-]+) \| ([\w-]+) \| (.+) \|$", text, re.MULTILINE)
+    return {name: (purpose, told) for name, purpose, told in rows if name != "package"}
+
+
 def page():
-    rows = [f"| {name} | {purpose} | {licence(name) or 'not installed here'} |" for name, purpose in wanted().items()]
+    """The page. Of a package that is not installed here, it keeps what it said."""
+    known = listed()
+    rows = [
+        f"| {name} | {purpose} | {licence(name) or known.get(name, ('', 'not installed here'))[1]} |"
+        for name, purpose in wanted().items()
+    ]
     return HEAD + "\n".join(rows) + "\n"
 
 
