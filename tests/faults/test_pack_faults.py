@@ -19,6 +19,7 @@ import signal, sys
 from pipebench import cli
 from pipebench.pack import writing
 number = int(sys.argv.pop())
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup` before the tests ignores it
 writing.Writer.complete = lambda writer: signal.raise_signal(number)
 sys.argv[1:] = ["pack", "source", "packed"]
 cli.main()
