@@ -26,7 +26,7 @@ NOT_TRIED = {
     "budget": "it needs more than the budget leaves",
     "pass-length": "a pass has no known length",
     "script-ended": "the script ended first",
-    "new-loader-each-pass": "the script makes a new loader for each pass, and workers end with their loader",
+    "new-loader-each-pass": "the script makes its loader anew, and workers end with their loader",
     "shares-files": "the dataset reads a file or connection that the script has open, which workers would share",
     "no-main-guard": "workers would run the script again: what trains belongs below `if __name__ == '__main__':`",
     "passes-overlap": "the script begins a pass before the last one is over",
