@@ -140,7 +140,8 @@ class Passes:
         if self._kept is not None and self._kept_for() is not loader:
             self.order_over()
             raise arms.CannotTry("new-loader-each-pass")
-        present = self._open.get(self._kept._iterator) if self._kept is not None and self._kept._iterator else None
+        kept = getattr(self._kept, "_iterator", None)  # of a stream, it has no length
+        present = self._open.get(kept) if kept is not None else None
         if present is not None and not present.given.over:
             raise arms.CannotTry("passes-overlap")
         if self._kept is None:
