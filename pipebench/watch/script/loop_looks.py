@@ -26,15 +26,7 @@ from pipebench.watch.record.kernel_counts import core_wait_ns
 from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import LoopLooks, PlaceLooks
-from pipebench.watch.script.loop_place import (
-    Place,
-    called_from,
-    extent,
-    leaves_before,
-    loop_of,
-    note_first,
-    place_in,
-)
+from pipebench.watch.script.loop_place import Place, called_from, extent, leaves_before, loop_of, note_first, place_in
 
 OFTEN_S = 0.01  # between two looks, on average
 RARELY_S = 0.15  # a look takes 20 to 60 µs of the loop's time, and there are two at a time: below 0.1 %

@@ -108,9 +108,7 @@ def _watch_class(kind: type, patches: Patches, in_worker: bool) -> None:
     call = getattr(kind, "__call__", None)  # noqa: B004  # of the class, not whether it can be called
     if call is None or kind.__module__ == "builtins" or (_may_be_in_model(kind) and not in_worker):
         return
-    if not _takes_object(kind):
-        return
-    if watched_by_library(kind) or (is_wrapper(call) and "__call__" in vars(kind)):
+    if not _takes_object(kind) or watched_by_library(kind) or (is_wrapper(call) and "__call__" in vars(kind)):
         return
     plain = getattr(call, "__wrapped__", call) if getattr(call, "_pipebench_call", False) else call
     wrapped: Any = timed_call(plain, stages.of_class(stages.number("transform", kind.__name__)))

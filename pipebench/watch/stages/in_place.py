@@ -21,7 +21,7 @@ _TRIED, _SHORT_NS = 2_000, 20_000
 _VARIABLE, _NAMED = 0x04, 0x08  # takes *args, takes **kwargs
 _TIMED, _PLAIN = "pipebench: what times the call", "pipebench: what is called"  # stand for objects in the code
 _NAMES = "_pipebench_timed", "_pipebench_plain", "_pipebench_state"
-State = tuple[StageTimer, int, int]
+_State = tuple[StageTimer, int, int]
 
 
 def can_be_timed(function: Any) -> TypeGuard[types.FunctionType]:
@@ -80,7 +80,7 @@ class _Timed:
         """Pickles of functions by their code, as those of cloudpickle, hold the function alone, which nothing times."""
         return functools.partial, (self.plain,), (self.plain, (), {}, {"begins": type(None)})
 
-    def begins(self) -> State | None:
+    def begins(self) -> _State | None:
         """Enters the stage. None: this call is not timed."""
         timer = local.timer
         if timer is None or self.stopped:
@@ -95,7 +95,7 @@ class _Timed:
             self.exchange(self.ours, self.own)
         return timer, before, timer.last
 
-    def ends(self, state: State) -> None:
+    def ends(self, state: _State) -> None:
         timer, before, began = state
         self.inside = None
         timer.switch(before)

@@ -134,8 +134,10 @@ def _watch_load(patches: Patches, kind: Any) -> None:
     @functools.wraps(plain)
     def load(self: Any) -> Any:
         timer = local.timer
-        whole = _has_all_bytes(self)
-        if timer is None or not (self.tile or whole):
+        if timer is None:
+            return plain(self)
+        whole = not self.tile and _has_all_bytes(self)
+        if not (self.tile or whole):
             return plain(self)
         file = self.fp
         timer.file = self.filename or getattr(file, "name", None)

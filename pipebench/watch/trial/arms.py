@@ -186,12 +186,12 @@ def changed(loader: Any, settings: dict[str, Any], one_thread: bool, edits: tupl
             raise Refused("no-workers")
         names.update(prefetch_factor=None, timeout=0)
         return found
-    if not loader.num_workers and not _may_start(found):
-        raise CannotTry("no-main-guard")
     names["prefetch_factor"] = found.prefetch_factor or 2
     names["timeout"] = found.timeout or PATIENCE_S
     if "multiprocessing_context" in settings:
         found.multiprocessing_context = settings["multiprocessing_context"]
+    if not loader.num_workers and not _may_start(found):
+        raise CannotTry("no-main-guard")
     if one_thread:
         names["worker_init_fn"] = OneThread(loader.worker_init_fn)
     if edits:

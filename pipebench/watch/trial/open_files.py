@@ -47,7 +47,7 @@ def received(folder: str = "/proc/self/fd") -> Positions:
             with contextlib.suppress(OSError, ValueError):  # closed meanwhile, or no TCP
                 kept = os.fstat(int(name))
                 if stat.S_ISSOCK(kept.st_mode):
-                    with socket.socket(fileno=os.dup(int(name))) as one:
+                    with socket.fromfd(int(name), socket.AF_INET, socket.SOCK_STREAM) as one:  # a copy, of any kind
                         told = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO)[_RECEIVED]
                     if len(told) == _RECEIVED.stop - _RECEIVED.start:
                         found[int(name), kept.st_dev, kept.st_ino] = int.from_bytes(told, sys.byteorder)

@@ -44,8 +44,8 @@ class _Owner(Protocol):
 class _Given:
     """What a pass of an order has given, and when: it began, and gave its last batch. It holds no loader or iterator.
 
-    `of` is the script's loader, and `arm` the changed one (None: a pass of the script's own). It `counts`, but in the
-    first pass of persistent workers, which starts them, and after a failure.
+    `of` is the script's loader. It `counts`, but in the first pass of persistent workers, which starts them, and after
+    a failure. `gone` waits for the end of the iterator.
     """
 
     order: int
@@ -54,7 +54,6 @@ class _Given:
     began: float
     last: float = 0.0
     taken: int = 0
-    arm: Arm | None = None
     counts: bool = True
     over: bool = False
     gone: Callable[[], Any] | None = None
@@ -103,8 +102,8 @@ class Passes:
             self.trial.files.look(loader.num_workers)
             iterator = plain_iter(loader)
         self._open[iterator], self._latest = this, this.given
-        this.given.arm = this.arm
-        this.given.gone = weakref.ref(iterator, _releasing(this.given))
+        if this.arm is not None:
+            this.given.gone = weakref.ref(iterator, _releasing(this.arm))
         return iterator
 
     def _counts_here(self, number: int, frame: Any) -> bool:
@@ -224,13 +223,13 @@ class Passes:
             iterator._shutdown_workers()
 
 
-def _releasing(given: _Given) -> Callable[[Any], None]:
+def _releasing(arm: Arm) -> Callable[[Any], None]:
     """Puts back what a changed loader without workers has replaced in this process, once its iterator is gone."""
     process = os.getpid()
 
     def release(_: Any) -> None:
-        if given.arm is not None and os.getpid() == process:
-            given.arm.release()
+        if os.getpid() == process:
+            arm.release()
 
     return release
 

@@ -186,7 +186,7 @@ class Sums:
         )
         self.recording.write(line)
         self.timer.hidden = hidden._replace(errors=0, spent_ns=0)
-        for stage in used:
+        for stage in (*used, *calls):
             sums[stage] = whole[stage] = 0
         self._clear()
 

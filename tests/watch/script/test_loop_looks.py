@@ -8,43 +8,16 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from looked_at import Client, made_up_recording, seen_from_outside
 
 from pipebench.watch.script import loop_looks
-from pipebench.watch.script.loop_looks import OFTEN_S, RARELY_S, LoopLooker
+from pipebench.watch.script.loop_looks import RARELY_S, LoopLooker
 from pipebench.watch.script.loop_place import place_in
-
-
-class Client:
-    def report(self, at_work):
-        at_work()
 
 
 class Model(torch.nn.Module):
     def forward(self, at_work):
         at_work()
-
-
-@pytest.fixture
-def looker(monkeypatch):
-    monkeypatch.setattr(LoopLooker, "go_on", lambda self: None)
-    monkeypatch.setattr(loop_looks, "_WRITTEN_EACH_S", 1e9)
-    return SimpleNamespace(of=LoopLooker(recording := _recording(), OFTEN_S), written=recording.written)
-
-
-def _recording():
-    written = []
-    return SimpleNamespace(write=written.append, written=written, on=True, before_stop=[], fault=print)
-
-
-def _seen_from_outside(looker):
-    """A function that another thread's look meets."""
-
-    def at_work():
-        other = threading.Thread(target=looker._look)
-        other.start()
-        other.join()
-
-    return at_work
 
 
 def _train(looker, batches, work):
@@ -57,7 +30,7 @@ def _train(looker, batches, work):
 
 
 def test_a_place_has_the_functions_that_the_loop_calls(looker):
-    at_work = _seen_from_outside(looker.of)
+    at_work = seen_from_outside(looker.of)
     _train(looker.of, 3, lambda: Client().report(at_work))
     (line,) = looker.written
     assert (line.loader, line.file, line.turns) == (1, __file__, 3)
@@ -98,7 +71,7 @@ def test_a_look_that_comes_late_is_of_the_line_that_it_finds(looker, took_ms, ne
 
 
 def test_what_a_model_does_is_training(looker):
-    at_work = _seen_from_outside(looker.of)
+    at_work = seen_from_outside(looker.of)
     model = Model()
     _train(looker.of, 3, lambda: model(at_work))
     (line,) = looker.written
@@ -111,7 +84,7 @@ def test_generators_and_iterators_around_a_loader_are_no_loop(looker):
             looker.of.came(1, sys._getframe())
             yield
 
-    at_work = _seen_from_outside(looker.of)
+    at_work = seen_from_outside(looker.of)
     for _ in shown(2):
         at_work()
     looker.of.end()
@@ -121,7 +94,7 @@ def test_generators_and_iterators_around_a_loader_are_no_loop(looker):
 
 def test_a_slow_length_of_a_loader_is_work_of_the_loop(looker):
     """A batch that is waited for is not."""
-    at_work = _seen_from_outside(looker.of)
+    at_work = seen_from_outside(looker.of)
 
     class Slow(torch.utils.data.Dataset):
         def __len__(self):
@@ -153,7 +126,7 @@ def test_another_thread_notes_nothing(looker):
 
 
 def test_the_loops_of_several_loaders_are_apart_and_passes_are_added(looker):
-    at_work = _seen_from_outside(looker.of)
+    at_work = seen_from_outside(looker.of)
     for _ in range(2):
         for loader, batches in ((1, 2), (2, 1)):
             for _ in range(batches):
@@ -246,7 +219,7 @@ def test_a_thread_that_ends_while_it_is_looked_at_is_no_fault(looker, monkeypatc
 
 def test_there_is_no_thread_while_the_process_forks_and_threading_knows_none():
     """The child forks, too: it starts no thread of its own."""
-    looker = LoopLooker(_recording(), RARELY_S)
+    looker = LoopLooker(made_up_recording(), RARELY_S)
     before = threading.active_count()
     looker.came(1, sys._getframe())
     assert looker._runs and threading.active_count() == before
@@ -289,7 +262,7 @@ def _step(at_work, model):
     ],
 )
 def test_what_comes_before_the_model_makes_a_batch_ready(looker, augments, deeper, early, forward):
-    at_work, model = _seen_from_outside(looker.of), Model()
+    at_work, model = seen_from_outside(looker.of), Model()
     looker.of.early = lambda loader: True
     for _ in range(3):
         looker.of.came(1, sys._getframe())
@@ -302,7 +275,7 @@ def test_what_comes_before_the_model_makes_a_batch_ready(looker, augments, deepe
 
 
 def test_after_the_backward_and_in_loops_that_do_not_train_nothing_is_early(looker):
-    at_work, model = _seen_from_outside(looker.of), Model()
+    at_work, model = seen_from_outside(looker.of), Model()
     _train(looker.of, 3, lambda: _iteration(at_work, model, augments=True, deeper=False))
     (line,) = looker.written
     assert line.forward_looks == 0 and not any(one.early for one in line.places)
@@ -310,7 +283,7 @@ def test_after_the_backward_and_in_loops_that_do_not_train_nothing_is_early(look
 
 
 def test_the_model_stays_known_from_line_to_line(looker):
-    at_work, model = _seen_from_outside(looker.of), Model()
+    at_work, model = seen_from_outside(looker.of), Model()
     looker.of.early = lambda loader: True
     for _ in range(2):
         looker.of.came(1, sys._getframe())
@@ -321,7 +294,7 @@ def test_the_model_stays_known_from_line_to_line(looker):
 
 
 def test_what_a_loss_of_a_model_does_before_its_layers_is_training(looker):
-    at_work, model = _seen_from_outside(looker.of), Model()
+    at_work, model = seen_from_outside(looker.of), Model()
     looker.of.early = lambda loader: True
 
     def loss():
@@ -337,7 +310,7 @@ def test_what_a_loss_of_a_model_does_before_its_layers_is_training(looker):
 
 
 def test_what_makes_a_batch_ready_is_named_where_its_way_leaves_that_to_the_model(looker):
-    at_work, model = _seen_from_outside(looker.of), Model()
+    at_work, model = seen_from_outside(looker.of), Model()
     looker.of.early = lambda loader: True
 
     class Augment(torch.nn.Module):
@@ -386,57 +359,10 @@ def test_modules_that_make_samples_are_no_model(file, found):
     assert place.functions[0] == "prepare"
 
 
-def test_what_comes_after_a_loop_that_was_left_is_no_part_of_it(looker):
-    """No end of the pass tells of a `break`."""
-    at_work = _seen_from_outside(looker.of)
-
-    class Batches:
-        def __iter__(self):
-            return self
-
-        def __next__(self):
-            looker.of.came(1, sys._getframe(1))
-            return 3
-
-    client = Client()
-    for number, _ in enumerate(Batches()):
-        client.report(at_work)
-        if number == 2:
-            break
-    client.report(at_work)
-    looker.of.write()
-    (line,) = looker.written
-    assert [one.looks for one in line.places] == [3]
-
-
 def test_a_loop_of_another_thread_is_not_looked_at(looker):
     """The account is of the main thread: a thread that only makes batches ready would explain that one's work."""
-    at_work = _seen_from_outside(looker.of)
+    at_work = seen_from_outside(looker.of)
     thread = threading.Thread(target=_train, args=(looker.of, 3, at_work))
     thread.start()
     thread.join()
     assert looker.written == []
-
-
-def test_looks_are_frequent_until_one_has_met_the_model(looker, monkeypatch):
-    """What is before a model that takes a hundredth of an iteration would not be seen for a long time."""
-    of, each = looker.of, []
-    of.each_s, of.early = RARELY_S, lambda loader: True
-    of.came(1, sys._getframe())
-    monkeypatch.setattr(loop_looks, "_FIRST", 0)
-
-    def waits(stop, seconds):
-        each.append(seconds)
-        return len(each) == loop_looks._SEARCH + 100
-
-    for finds in (False, True):
-        each.clear()
-        of._of[1].model.clear()
-        monkeypatch.setattr(of, "_waits", waits)
-        place = place_in(sys._getframe(), id(sys._getframe()))
-        at_model = place._replace(trains=True, models=True)
-        seen = iter([place] * 20 + [at_model if finds else place] * 9999)
-        monkeypatch.setattr(loop_looks, "place_in", lambda *_, seen=seen: next(seen))
-        of._look_on(threading.Lock(), SimpleNamespace(release=lambda: None))
-        often = [one for one in each if one < 0.0031]
-        assert len(often) in ((20, 21) if finds else (loop_looks._SEARCH,)), (finds, len(often))

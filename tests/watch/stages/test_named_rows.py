@@ -137,7 +137,11 @@ class Nested(Dataset[int]):
 
 
 def test_a_function_that_calls_itself_counts_once(rows: Any) -> None:
-    assert rows(Nested()).whole() == {("function", "Nested.halved"): 8 * 40}
+    found = rows(Nested())
+    assert found.whole() == {("function", "Nested.halved"): 8 * 40}
+    found.sums.timer.whole[0] = 5  # all of it in stages inside, and none of its own
+    found.sums.write()
+    assert found.whole() == found.found() == {}
 
 
 def test_in_the_scripts_process_only_methods_are_rows(rows: Any) -> None:
