@@ -43,7 +43,7 @@ from pipebench.predict.asked import changed
 from pipebench.predict.intervals import predicted
 from pipebench.predict.load import MODEL_ERROR
 from pipebench.predict.loader import Setting
-from pipebench.predict.passports import passport_of
+from pipebench.predict.passports import others, passport_of
 from pipebench.results.costs import Passport
 from pipebench.results.plan import Asked, Figure
 from pipebench.watch.with_block import Watching
@@ -184,11 +184,26 @@ def _run(answer: Any, case: str, one: Question, seconds: float) -> None:
         os.sched_setaffinity(0, range(round(one.cores)))
     elif one.cores is not None:
         _limit(one.cores)
+    began = time.monotonic(), _machine_s() - _own_s()
     with Watching(functions=STAGES if ":" not in case else ()) as watched:
         spent = prediction_script.trained(case, one.workers, seconds, one.faster)
+    foreign = (_machine_s() - _own_s() - began[1]) / (time.monotonic() - began[0])
     passport = passport_of(watched.result)
     if passport is not None:
-        answer.send((spent, passport))
+        told = others(passport.costs, passport.cores, max(0.0, foreign))
+        answer.send((spent, replace(passport, others=told)))
+
+
+def _machine_s() -> float:
+    """The seconds in which the machine's cores were busy since it started."""
+    user, nice, system, _, _, *interrupts = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:8])
+    return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
+
+
+def _own_s() -> float:
+    """The CPU seconds of this process, and of those that it has waited for."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def _limit(cores: float) -> None:

@@ -1,12 +1,17 @@
 """Measures what `pipebench watch` costs, on the programs of `real_packages.py` and on waiting workers.
 
     python tools/watch_cost.py [--pairs N] [--samples N] [--times N] [--python PYTHON] [NAME...]
+    python tools/watch_cost.py --epochs 24 --samples 8 [--python PYTHON] [NAME...]    # in one process
 
 Programs run plainly and watched, in pairs of random order. Compared are the CPU seconds of the whole command with all
 its processes, how long it took, and two figures of its settled iterations: how long twenty of them take (the median),
 and the slowest of a hundred. Settled are the last three quarters of the steps of the optimiser. With `--samples N` a
 pass has N times as many samples, and with `--times N` a run N times as many passes. A script has one thread: of
 several, those that wait for another one spin, and CPU seconds would then tell the load of the machine.
+
+Two processes that do the same differ by more than watching costs. So with `--epochs` a program runs once, and its
+epochs are watched or not, in pairs of random order (`programs/alternating`). An epoch starts its workers anew. The
+first pair is left out. What the process that looks from outside takes is not in it.
 """
 
 from __future__ import annotations
@@ -19,8 +24,10 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from itertools import pairwise
+from math import expm1, log, sqrt
 from pathlib import Path
-from statistics import mean, median, quantiles
+from statistics import mean, median, quantiles, stdev
+from typing import Any
 
 sys.path.insert(0, os.fspath(Path(__file__).absolute().parent))
 
@@ -28,10 +35,10 @@ import real_packages
 from real_packages import Done, Place, Program
 from real_scripts import table
 
-from pipebench.stats import compare
+from pipebench.stats import compare, student
 
 BLOCK = 20  # iterations: a start of a pass is in few of the blocks
-CLOCKED = real_packages.HERE / "clocked"
+CLOCKED, ALTERNATING = real_packages.HERE / "clocked", real_packages.HERE / "alternating"
 WAITING = (
     *(
         Program(f"{workers} waiting workers", "many_workers.py", "torch", "Remote", arguments=(str(workers),))
@@ -52,6 +59,10 @@ WAITING = (
 HEADS = (
     "program", "pairs", "CPU plain, s", "more", "interval", "wall, s", "more", "interval", "settled, ms", "more",
     "interval", "p99, ms", "watched", "load",
+)  # fmt: skip
+EPOCH_HEADS = (
+    "program", "pairs of epochs", "iterations", "CPU plain, ms", "more", "interval", "wall, ms", "more", "interval",
+    "p99, ms", "watched", "load",
 )  # fmt: skip
 
 
@@ -100,6 +111,50 @@ def row(place: Place, one: Program, pairs: int) -> list[str]:
     ]  # fmt: skip
 
 
+def of_epochs(epochs: Sequence[dict[str, Any]]) -> list[str]:
+    """The cells of a program whose epochs were watched in turns. Figures are of an iteration.
+
+    Raises `ValueError` if a watched epoch was not seen, or if there are no two pairs after the first.
+    """
+    if lost := [one for one in epochs if one["watched"] and one["seen"] < len(one["steps"]) / 2]:
+        raise ValueError(f"{len(lost)} watched epochs were not seen")
+    plain, watched = ([one for one in epochs if one["watched"] is kind][1:] for kind in (False, True))
+    pairs = min(len(plain), len(watched))
+    if pairs < 2:
+        raise ValueError(f"{len(epochs)} epochs are too few: raise --epochs")
+    of = plain[:pairs], watched[:pairs]
+    cpu, wall = ([[one[name] / len(one["steps"]) for one in kind] for kind in of] for name in ("cpu_s", "wall_s"))
+    slowest = [
+        quantiles([e - b for one in kind for b, e in pairwise(one["steps"])], n=100, method="inclusive")[98]
+        for kind in of
+    ]
+    return [
+        str(pairs), str(sum(len(one["steps"]) for one in of[0])), f"{1e3 * mean(cpu[0]):.2f}", *_paired(*cpu),
+        f"{1e3 * mean(wall[0]):.2f}", *_paired(*wall), *(f"{1e3 * value:.1f}" for value in slowest),
+    ]  # fmt: skip
+
+
+def _paired(plain: Sequence[float], watched: Sequence[float]) -> list[str]:
+    """How much more the watched one of a pair takes: the mean of the logarithms, with its interval by Student's t."""
+    logs = [log(more / less) for less, more in zip(plain, watched, strict=True)]
+    half = student(0.95, len(logs) - 1) * stdev(logs) / sqrt(len(logs))
+    found = [f"{expm1(mean(logs) + side):+.1%}" for side in (0, -half, half)]
+    return [found[0], f"{found[1]} to {found[2]}"]
+
+
+def in_turns(place: Place, one: Program) -> list[str]:
+    """The cells of a program that runs once, its epochs watched in turns."""
+    real_packages.warm(place, one)
+    with tempfile.TemporaryDirectory(dir=place.results) as folder:
+        os.environ["EPOCHS_IN"] = folder
+        done = real_packages.run(place, one, False)
+        if done.returncode:
+            raise SystemExit(f"{one.name} failed:\n{done.stderr[-2000:]}")
+        epochs = [json.loads(line) for line in (Path(folder) / "epochs.jsonl").read_text().splitlines()]
+    sys.stderr.write(f"{one.name}: {len(epochs)} epochs\n")
+    return [one.name, *of_epochs(epochs), f"{os.getloadavg()[0]:.1f}"]
+
+
 def _more(plain: Sequence[float], watched: Sequence[float]) -> list[str]:
     found = compare(plain, watched)  # the plain runs are so many times as fast
     more = [f"{value - 1:+.1%}" for value in (found.speedup, found.low, found.high)]
@@ -122,14 +177,15 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=3, metavar="N", help="pairs of runs of each program")
     parser.add_argument("--samples", type=int, default=1, metavar="N", help="a pass has N times as many samples")
     parser.add_argument("--times", type=int, default=1, metavar="N", help="a run has N times as many passes")
+    parser.add_argument("--epochs", type=int, metavar="N", help="one run of N epochs, which are watched in turns")
     asked = parser.parse_args()
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(CLOCKED), os.environ.get("PYTHONPATH"))))
+    hook = ALTERNATING if asked.epochs else CLOCKED
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(hook), os.environ.get("PYTHONPATH"))))
     with real_packages.place(asked, one_thread=True) as place:
-        lengthen(place.made, asked.samples, asked.times)
-        rows = [
-            row(place, one, asked.pairs) for one in real_packages.chosen(asked, (*real_packages.PROGRAMS, *WAITING))
-        ]
-    sys.stdout.write(table(HEADS, rows) + "\n")
+        lengthen(place.made, asked.samples, -(-asked.epochs // 2) if asked.epochs else asked.times)
+        wanted = real_packages.chosen(asked, (*real_packages.PROGRAMS, *WAITING))
+        rows = [in_turns(place, one) if asked.epochs else row(place, one, asked.pairs) for one in wanted]
+    sys.stdout.write(table(EPOCH_HEADS if asked.epochs else HEADS, rows) + "\n")
     return 0
 
 

@@ -24,6 +24,7 @@ _ROWS = 61  # a prime, so that no worker gets the same rows again and again
 _LEAST_TURNS = 4  # of the whole store of batches, in the timed part
 _MOST = 4096
 _LEAST_S = 1e-6  # of a loop that costs nothing
+_WAKING, _MOST_WAKING = 2.5, 0.06  # chosen by the errors in docs/figures/prediction.md
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,18 @@ def _cores(costs: LoopCosts, setting: Setting) -> Cores:
     computed = max(costs.cpu_s) * max(1.0, costs.threads)
     longest = max(computed, *costs.blocked_s, *costs.step_s, costs.step_cpu_s, *waits, costs.between_s)
     if setting.cores == round(setting.cores) or longest > _LONG_S * setting.cores:
-        return Cores(setting.cores, setting.others)
-    return Cores(math.ceil(setting.cores), setting.others, quota=setting.cores)
+        return Cores(_left(costs, setting.cores), setting.others)
+    return Cores(_left(costs, math.ceil(setting.cores)), setting.others, quota=setting.cores)
+
+
+def _left(costs: LoopCosts, cores: float) -> float:
+    """What threads get of several cores when they want all of them: those that wake often displace one another.
+
+    A thread waits for a moment each time it wakes, also on a free core. So the waits tell how often that is.
+    """
+    cpu_s = fmean(costs.cpu_s)
+    waits = min(_MOST_WAKING, costs.core_wait_s / cpu_s) if cpu_s else 0.0
+    return cores * (1.0 - _WAKING * waits) if cores > 1 else cores
 
 
 def _length(costs: LoopCosts, setting: Setting) -> tuple[int, int]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _KNOBS = {"num_workers", "prefetch_factor"}
 _SIMULATED = {*_KNOBS, "persistent_workers", "timeout"}
 _HARDLY = 0.05
+_FREE = 0.75  # of the cores: with less in use, nobody had to share one for long
 
 
 def passport_of(watched: WatchResult, advice: Advice | None = None, loader: int | None = None) -> Passport | None:
@@ -33,7 +34,7 @@ def passport_of(watched: WatchResult, advice: Advice | None = None, loader: int 
         costs=costs,
         stages=tuple(StageShare(one.name, one.kind, one.worker_share) for one in stages),
         cores=watched.usable_cores,
-        others=others(costs, watched.usable_cores, watched.taken_cores),
+        others=others(costs, watched.usable_cores, watched.taken_cores if watched.host is not None else None),
         tried=tuple(_tried(costs, advice)) if advice is not None else (),
     )
 
@@ -51,20 +52,23 @@ def passport_in(report: Report) -> Passport:
     return found
 
 
-def others(costs: LoopCosts, cores: float, foreign_cores: float) -> float:
+def others(costs: LoopCosts, cores: float, foreign_cores: float | None) -> float:
     """How many threads of other processes wanted a core, on average, while a worker wanted one.
 
     If n threads share C cores evenly, each runs for C/n of the time in which it is ready (`cores.Cores`). The measured
     share of a worker gives n, and what are not our own threads are others. A worker that hardly waited says only that
-    others left it a core: then they are the cores that others used.
+    others left it a core: then they are the cores that others used. So are they if cores were free: a thread waits for
+    a moment whenever it wakes, and with many cores these moments would tell of many threads. `foreign_cores` is how
+    many cores others used (None: not known).
     """
-    cpu_s, waited_s = fmean(costs.cpu_s), costs.core_wait_s
-    if waited_s <= _HARDLY * cpu_s or not cpu_s:
-        return foreign_cores
+    cpu_s, waited_s, used = fmean(costs.cpu_s), costs.core_wait_s, foreign_cores or 0.0
+    own_s = core_s(costs, costs.workers)
+    free = foreign_cores is not None and own_s / costs.iteration_s + used < _FREE * cores
+    if free or waited_s <= _HARDLY * cpu_s or not cpu_s:
+        return used
     ready = cores * (1 + waited_s / cpu_s)
-    own_s = core_s(costs, costs.workers) + waited_s
-    beside = (own_s - (cpu_s + waited_s) / max(1, costs.workers)) / costs.iteration_s
-    return max(foreign_cores, ready - 1 - beside)
+    beside = (own_s + waited_s - (cpu_s + waited_s) / max(1, costs.workers)) / costs.iteration_s
+    return max(used, ready - 1 - beside)
 
 
 def _main(watched: WatchResult, advice: Advice | None, loader: int | None) -> LoopCosts | None:

@@ -26,6 +26,19 @@ def test_workers_that_compute_are_limited_by_the_cores(workers: int, cores: floa
     assert simulate(made(cpu=0.1), setting(workers, cores)).batches_per_s == pytest.approx(expected, rel=0.02)
 
 
+def test_threads_that_wake_often_get_less_of_several_cores() -> None:
+    """They waited for 4 % of their CPU time where cores were free: 2.5 times as much of all cores is lost."""
+    often, rarely = made(cpu=0.1, core_wait_s=0.004), made(cpu=0.1)
+    for workers, cores, share in ((8, 2, 0.9), (8, 1, 1.0), (1, 2, 1.0), (8, 1.5, 1.0)):
+        less = (
+            simulate(often, setting(workers, cores)).batches_per_s
+            / simulate(rarely, setting(workers, cores)).batches_per_s
+        )
+        assert less == pytest.approx(share, rel=0.01)
+    worst = simulate(made(cpu=0.1, core_wait_s=0.05), setting(8, 2)).batches_per_s
+    assert worst == pytest.approx(0.85 * 20.0, rel=0.02)
+
+
 def test_the_loop_shares_the_cores_with_its_workers() -> None:
     """Two workers and a loop that computes, on two cores: 0.1 + 0.05 core-seconds a batch."""
     costs = made(cpu=0.1, step=0.05, step_cpu_s=0.05)
