@@ -48,7 +48,7 @@ def sections(
     return [
         ("verdict", said),
         ("remedies", [*table, *_writing(advice)]),
-        ("next", [*_closing(advice, goes_on)]),
+        ("next", [*_closing(advice, _had_no_workers(advice, watched), goes_on)]),
     ]
 
 
@@ -295,7 +295,13 @@ def _keywords(settings: Mapping[str, object]) -> Iterator[str]:
     return (f"{name}={value!r}" for name, value in settings.items())
 
 
-def _closing(advice: Advice, goes_on: bool) -> Iterator[str]:
+def _had_no_workers(advice: Advice, watched: WatchResult | None) -> bool:
+    """Whether batches of the script's own process were made by workers in trials: these draw other random numbers."""
+    alone = watched is not None and any(one.loader == advice.loader and not one.workers for one in watched.loaders)
+    return alone and any(one.ratios and one.change.settings.get("num_workers") for one in advice.findings)
+
+
+def _closing(advice: Advice, had_no_workers: bool, goes_on: bool) -> Iterator[str]:
     if advice.ended == "script-ended" and advice.cut_short:
         yield "The run was cut short before everything was tried: advise again when it runs to its end."
     elif advice.ended in ENDED:
@@ -309,6 +315,8 @@ def _closing(advice: Advice, goes_on: bool) -> Iterator[str]:
         )
     reordered = any(one.change.settings.get("in_order") is False and one.ratios for one in advice.findings)
     kept = "same samples, some batches in another order" if reordered else "same samples, same order"
+    if had_no_workers and not reordered:
+        kept = "same samples; later passes in the same order if no sample draws random numbers"
     goes = " The script goes on." if goes_on else ""
     training = (
         f"The training is kept: {kept}." if not advice.discarded else "The weights of this run are worth nothing."

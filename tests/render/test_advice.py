@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from made_up_trials import seen
+from made_up_trials import LOADER, seen
 
 from pipebench.render import advice_lines, layout, screen, text
 from pipebench.render.advice import parts
@@ -107,6 +107,15 @@ def test_another_order_is_not_called_the_same():
     found = replace(FINDINGS[4], outcome="no-gain", gain=Speedup(1.0, 0.9, 1.1, 0.95), ratios=(1.0, 1.0), reason="")
     shown = _shown(replace(ADVICE, findings=(*FINDINGS[:4], found)))
     assert "some batches in another order" in " ".join(shown.split())
+
+
+def test_where_the_script_made_the_samples_itself_the_order_is_that_of_a_run_without_draws():
+    """Augmentations draw from the script's own random numbers there, and those of other workers do not."""
+    alone = seen(0.7, loader=replace(LOADER, workers=0), num_workers=0).watched
+    shown = " ".join(layout.text(parts(ADVICE, alone), width=80).split())
+    assert "in the same order if no sample draws random numbers" in shown
+    shown = layout.text(parts(replace(ADVICE, findings=FINDINGS[2:3], best=None), alone), width=80)
+    assert "same samples, same order" in " ".join(shown.split())
 
 
 @pytest.mark.parametrize(
