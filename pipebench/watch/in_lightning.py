@@ -44,7 +44,8 @@ class InLightning(Callback):
 
     def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
         self._batches += 1
-        if self._batches % max(1, trainer.log_every_n_steps) == 0 and (figures := self.watched.latest()):
+        every = trainer.log_every_n_steps  # 0: the trainer logs nothing
+        if every and self._batches % every == 0 and (figures := self.watched.latest()):
             for logger in trainer.loggers:
                 logger.log_metrics(figures, step=trainer.global_step)
 

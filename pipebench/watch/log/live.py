@@ -14,6 +14,7 @@ from pipebench.watch.log.queue_fill import QueueFill
 from pipebench.watch.log.sinks import Point
 from pipebench.watch.log.worker_memory import WorkerMemory, present
 from pipebench.watch.read.stalls import period_of
+from pipebench.watch.read.together import sets_of, with_those_in_step
 from pipebench.watch.record.lines import (
     FetchSums,
     Line,
@@ -37,9 +38,13 @@ _ENOUGH = 16
 
 @dataclass
 class _Sums:
-    """What happened since the last point. Times are in nanoseconds, and without the first iteration of each pass."""
+    """What happened since the last point. Times are in nanoseconds, and without the first iteration of each pass.
 
-    turns: Counter[int] = field(default_factory=Counter)  # by loader
+    So are `turns`, but not `asked`: of loaders in step, the one whose passes are short is asked as often as the other.
+    """
+
+    asked: Counter[int] = field(default_factory=Counter)  # by loader
+    turns: Counter[int] = field(default_factory=Counter)
     wait: Counter[int] = field(default_factory=Counter)
     rest: Counter[int] = field(default_factory=Counter)
     device_idle: Counter[int] = field(default_factory=Counter)
@@ -51,9 +56,9 @@ class _Sums:
 class Live:
     """Reads what a program's processes wrote since the last call, and makes points of it.
 
-    The loop is that of the loaders that train, as in a report; of all, while none has trained. Loops that only another
-    thread iterates are left out, because their waits are not those of the training. `loader` limits it to one loader.
-    `shown` gives the name of a stage as a sink may have it.
+    The loop is that of the loaders that train and of those in step with them, as in a report; of all, while none has
+    trained. Loops that only another thread iterates are left out, because their waits are not those of the training.
+    `loader` limits it to one loader. `shown` gives the name of a stage as a sink may have it.
     """
 
     def __init__(
@@ -75,11 +80,11 @@ class Live:
         self._names: dict[str, dict[int, str]] = {}
         self._series: set[str] = set()
         self._training: set[int] = set()
-        self._together = False
+        self._pairs: set[tuple[int, int]] = set()  # of loaders in step
         self._iterations: Counter[int] = Counter()
         self._made: Counter[tuple[int, str]] = Counter()  # "batches" and "samples" of each loader since the begin
         self._passes: dict[int, deque[int]] = {}
-        self._waits: deque[tuple[int, int]] = deque(maxlen=_WAITS)  # the task and the wait, of neighbours
+        self._waits: dict[int, deque[tuple[int, int]]] = {}  # by loader: the task and the wait, of neighbours
         self._queue = QueueFill()
         self._memory = WorkerMemory()
         self._sums = _Sums()
@@ -120,7 +125,7 @@ class Live:
             self._queue.found(line)
             self._num_workers[line.loader] = line.workers
         elif isinstance(line, LoadersTogether):
-            self._together = True
+            self._pairs.add((line.first, line.second))
         elif isinstance(line, RankFound) and line.of > 1:
             self.rank = line.rank
 
@@ -141,10 +146,11 @@ class Live:
             return
         if line.trained:
             self._training.add(line.loader)
+        sums = self._sums
         self._iterations[line.loader] += line.turns
+        sums.asked[line.loader] += line.turns
         if line.first_wait_ns is not None:  # such a line has the first iteration of a pass, and no other
             return
-        sums = self._sums
         sums.turns[line.loader] += line.turns
         sums.wait[line.loader] += line.phases_ns[WAIT]
         sums.rest[line.loader] += sum(line.phases_ns) - line.phases_ns[WAIT]
@@ -153,10 +159,11 @@ class Live:
             sums.device_waits[line.loader] += line.idle.waits
         if line.loader in self._in_loop():
             self._queue.arrived(line)
+            waits = self._waits.setdefault(line.loader, deque(maxlen=_WAITS))
             for one in line.arrivals:
-                if self._waits and one.task != self._waits[-1][0] + 1:
-                    self._waits.clear()
-                self._waits.append((one.task, one.taken - one.asked))
+                if waits and one.task != waits[-1][0] + 1:
+                    waits.clear()
+                waits.append((one.task, one.taken - one.asked))
 
     def _add_fetches(self, file: str, line: FetchSums) -> None:
         fetched = self._sums.fetched
@@ -170,12 +177,11 @@ class Live:
         self._queue.made(line)
 
     def _in_loop(self) -> set[int]:
-        return self._training or set(self._iterations)
+        return with_those_in_step(self._training, self._pairs, self._iterations) or set(self._iterations)
 
     def _count(self, turns: Counter[int]) -> int:
         """Iterations of the loop: those of loaders in step, as in `zip`, are the same ones."""
-        found = [turns[loader] for loader in self._in_loop()]
-        return max(found, default=0) if self._together else sum(found)
+        return sum(max(turns[one] for one in its) for its in sets_of(self._in_loop(), self._pairs))
 
     def _taken(self) -> Point:
         sums, self._sums = self._sums, _Sums()
@@ -186,25 +192,28 @@ class Live:
         return Point(self._wall_s + self._now_s, self._before + count, dict(self._figures(sums)))
 
     def _figures(self, sums: _Sums) -> Iterator[tuple[str, float]]:
-        loop, turns = self._in_loop(), self._count(sums.turns)
-        wait_s = sum(sums.wait[one] for one in loop) * _NS / turns
-        iteration_s = wait_s + sum(sums.rest[one] for one in loop) * _NS / turns
+        loop = self._in_loop()
+        times = {one: sums.asked[one] / sums.turns[one] for one in loop if sums.turns[one]}  # the firsts, too
+        turns = self._count(Counter({one: sums.asked[one] for one in times}))
+        wait_s, rest_s = (sum(its[one] * times[one] for one in times) * _NS / turns for its in (sums.wait, sums.rest))
+        iteration_s = wait_s + rest_s
         yield "wait_share", wait_s / iteration_s if iteration_s else 0.0
         yield "wait_ms", in_ms(wait_s)
         yield "iteration_ms", in_ms(iteration_s)
         if waits := sum(sums.device_waits[one] for one in loop):
             yield "device_idle_ms", in_ms(sum(sums.device_idle[one] for one in loop) * _NS / waits)
         batches, busy = (sum(sums.fetched[one, of] for one in loop) for of in ("batches", "busy"))
-        made, samples = (sum(self._made[one, of] for one in loop) for of in ("batches", "samples"))
+        made = {one: self._made[one, "batches"] for one in times}
         if iteration_s:
             yield "iterations_per_s", 1 / iteration_s
-        if iteration_s and made:
-            yield "samples_per_s", samples / made / iteration_s
+        if iteration_s and all(made.values()):
+            samples = sum(self._made[one, "samples"] / made[one] * sums.asked[one] for one in times)
+            yield "samples_per_s", samples / turns / iteration_s
         if batches:
             yield "loading_ms", in_ms(busy * _NS / batches)
             yield from self._stages(sums, loop, batches, busy)
         yield from self._queue.series()
-        yield from self._stalls()
+        yield from self._stalls(max(times, key=lambda one: sums.wait[one]))
         yield from self._memory.series(self._passes.get(min(loop), ()))
 
     def _stages(self, sums: _Sums, loop: set[int], batches: int, busy: int) -> Iterator[tuple[str, float]]:
@@ -218,11 +227,12 @@ class Live:
             if name in self._series:
                 yield f"stage_ms/{name}", in_ms(ns * _NS / batches)
 
-    def _stalls(self) -> Iterator[tuple[str, float]]:
+    def _stalls(self, loader: int) -> Iterator[tuple[str, float]]:
         """Stalls at a regular distance. Workers that finish together look so at the distance of their number."""
-        if len(self._waits) >= _ENOUGH:
-            found = period_of([wait for _, wait in self._waits])
-            if found and found.period in {self._num_workers.get(one) for one in self._in_loop()}:
+        waits = self._waits.get(loader, ())
+        if len(waits) >= _ENOUGH:
+            found = period_of([wait for _, wait in waits])
+            if found and found.period == self._num_workers.get(loader):
                 found = None
             yield "stall_period_iterations", float(found.period) if found else 0.0
             yield "stall_share", found.share if found else 0.0

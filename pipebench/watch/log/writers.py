@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
+from typing import IO
 
 from pipebench.errors import PipebenchError
 from pipebench.host.redaction import inert
@@ -33,6 +35,8 @@ _START = (
 _FIRST_S = 0.25
 _LAST_S = 1.0  # for what was recorded last: the report waits for it
 PATIENCE_S = 20.0  # after the report
+OPENS_S = 120.0  # longer than W&B waits for its server, whose own words say more
+_NO_START = json.dumps(("--log does not start", "leave it out"))
 Follow = Callable[[Callable[[], Sequence[Path]]], AbstractContextManager[None]]
 """Gets a function that lists the folders of the programs, and follows them while its block runs."""
 
@@ -40,7 +44,7 @@ Follow = Callable[[Callable[[], Sequence[Path]]], AbstractContextManager[None]]
 class Log:
     """The series of a run on their way to the sinks `asked`, with a point for each `every` iterations.
 
-    Raises PipebenchError if a sink cannot be opened.
+    Raises PipebenchError if a sink cannot be opened. If one is not open after `opens_s` seconds, nothing is logged.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class Log:
         live: Callable[[Path], Live],
         say: Callable[[str], object],
         patience_s: float = PATIENCE_S,
+        opens_s: float = OPENS_S,
     ) -> None:
         self._every, self._live, self._say, self._patience_s = every, live, say, patience_s
         self._programs: dict[Path, Live] = {}
@@ -65,10 +70,16 @@ class Log:
         )
         assert self._writing.stdin is not None and self._writing.stdout is not None
         self._to = self._writing.stdin
+        problem = None
         try:
             with self._writing.stdout as answers:
-                answer = answers.readline()
-            problem = json.loads(answer) if answer else ("--log does not start", "leave it out")
+                if _answered(answers, opens_s):
+                    problem = json.loads(answers.readline() or _NO_START)
+                else:
+                    self._hangs = True
+                    self._kill()
+                    self._to.close()
+                    say(f"pipebench: --log was not open after {opens_s:g} s, and was ended; the run goes on\n")
         except BaseException:
             self._kill()
             raise
@@ -79,6 +90,9 @@ class Log:
     @contextlib.contextmanager
     def following(self, folders: Callable[[], Sequence[Path]]) -> Iterator[None]:
         """Looks again and again while the block runs, and once when it has ended."""
+        if self._hangs:
+            yield
+            return
         over = threading.Event()
         self._thread = threading.Thread(target=self._follow, args=(folders, over), name="pipebench log", daemon=True)
         self._thread.start()
@@ -138,3 +152,10 @@ class Log:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._writing.pid, signal.SIGKILL)
         self._writing.wait()
+
+
+def _answered(answers: IO[bytes], most_s: float) -> bool:
+    """Waits until a process says something, or has ended."""
+    poll = select.poll()
+    poll.register(answers, select.POLLIN)
+    return bool(poll.poll(most_s * 1000))

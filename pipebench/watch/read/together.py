@@ -6,11 +6,17 @@ from collections.abc import Collection, Mapping
 
 from pipebench.watch.read.gather import Run, in_step
 
+Pairs = Collection[tuple[int, int]]
+"""The numbers of two loaders each, which share a loop."""
+
 
 def sharing(run: Run, loaders: Collection[int]) -> list[set[int]]:
     """These loaders, in sets that share one loop. A loader that shares none is a set of its own."""
-    pairs = {pair for process in run.of_script() for pair in in_step(process)}
-    pairs |= {(outer[0], inner[0]) for outer, inner in run.around}
+    return sets_of(loaders, _in_step(run) | {(outer[0], inner[0]) for outer, inner in run.around})
+
+
+def sets_of(loaders: Collection[int], pairs: Pairs) -> list[set[int]]:
+    """The same, where these pairs share one."""
     sets = {one: {one} for one in sorted(loaders)}
     for first, second in pairs:
         if first in sets and second in sets and sets[first] is not sets[second]:
@@ -20,12 +26,17 @@ def sharing(run: Run, loaders: Collection[int]) -> list[set[int]]:
 
 
 def with_training(run: Run, training: Collection[int], counts: Mapping[int, int]) -> set[int]:
-    """The loaders that train, and those that share their loop. `counts` are the iterations of each loader.
+    """The loaders that train, and those that share their loop. `counts` are the iterations of each loader."""
+    around = {outer[0] for outer, inner in run.around if inner[0] in training}
+    return with_those_in_step(around | set(training), _in_step(run), counts)
+
+
+def with_those_in_step(training: Collection[int], pairs: Pairs, counts: Mapping[int, int]) -> set[int]:
+    """The loaders that train, and those in step with them: of these, only the one that is asked last is seen to train.
 
     One that is asked now and then, as for validation within the loop, has less than half of the iterations.
     """
-    found = set(training) | {outer[0] for outer, inner in run.around if inner[0] in training}
-    pairs = {pair for process in run.of_script() for pair in in_step(process)}
+    found = set(training)
     close = [
         {first, second}
         for first, second in pairs
@@ -34,3 +45,7 @@ def with_training(run: Run, training: Collection[int], counts: Mapping[int, int]
     while more := [one for one in close if one & found and not one <= found]:
         found.update(*more)
     return found & set(counts)
+
+
+def _in_step(run: Run) -> set[tuple[int, int]]:
+    return {pair for process in run.of_script() for pair in in_step(process)}

@@ -36,6 +36,15 @@ def test_a_block_gives_its_figures_while_it_runs() -> None:
     assert watched.result.iterations == BATCHES
 
 
+def test_figures_of_loaders_in_step_are_of_both() -> None:
+    weight = torch.ones(1, requires_grad=True)
+    with pipebench.watching() as watched:
+        for (first,), (second,) in zip(loader(), loader(), strict=True):
+            (weight * (first.mean() + second.mean())).backward()
+        found = watched.latest()
+    assert found["pipebench/samples_per_s"] == pytest.approx(4 * found["pipebench/iterations_per_s"])
+
+
 def test_a_fault_of_ours_is_said_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def fails(self: object) -> None:
         raise ValueError("planted")
@@ -131,6 +140,22 @@ def test_in_a_script_that_is_watched_the_callback_stands_aside(lightning: Any) -
     assert watched.result.loaders[0].samples == 4 * BATCHES
     assert callback.watched.result.verdict.elsewhere  # a script that prints it must not fail under `pipebench watch`
     assert not is_watched()
+
+
+@pytest.mark.usefixtures("imported_anew")
+@pytest.mark.parametrize(("every", "steps"), [(4, [4, 8]), (0, [])])
+def test_lightnings_loggers_are_asked_as_often_as_the_trainer_says(
+    every: int, steps: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("lightning.pytorch", "pytorch_lightning"):
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(Callback=object))
+    callback, logged = pipebench.lightning_callback(), list[int]()
+    logger = SimpleNamespace(log_metrics=lambda figures, step: logged.append(step))
+    monkeypatch.setattr(callback.watched, "latest", lambda: {"pipebench/wait_ms": 1.0})
+    for step in range(1, 10):
+        trainer = SimpleNamespace(log_every_n_steps=every, loggers=[logger], global_step=step)
+        callback.on_train_batch_end(trainer)
+    assert logged == steps
 
 
 @pytest.mark.usefixtures("imported_anew")

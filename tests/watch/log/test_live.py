@@ -143,11 +143,45 @@ def test_a_loop_that_another_thread_iterates_says_nothing(tmp_path: Path) -> Non
 
 
 def test_loaders_in_step_make_the_same_iterations(tmp_path: Path) -> None:
+    """As in `zip`: only the loader that is asked last is seen to train."""
     program = Program(tmp_path)
     program.write("10-0", LoadersTogether(1, 2))
-    program.write("10-0", turn(1, 0, 4), turn(2, 0, 4))
+    program.write("10-0", turn(1, 0, 10, trained=0), turn(2, 10 * MS, 0))
+    program.fetch()
+    program.fetch(loader=2)
     point = latest(program)
-    assert (point.iteration, point.values["wait_ms"], point.values["iteration_ms"]) == (1, 8, 20)
+    assert (point.iteration, point.values["wait_ms"], point.values["iteration_ms"]) == (1, 10, 20)
+    assert point.values["samples_per_s"] == pytest.approx(16 / 0.02)
+
+
+def test_the_samples_of_loaders_in_step_are_known_once_both_have_made_some(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    program.write("10-0", LoadersTogether(1, 2))
+    program.write("10-0", turn(1, 0, 4, trained=0), turn(2, 0, 4))
+    program.fetch()
+    assert "samples_per_s" not in latest(program).values
+
+
+def test_a_loader_that_begins_anew_in_step_counts_in_every_iteration(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    program.write("10-0", LoadersTogether(1, 2))
+    for number in range(6):  # the second one has passes of two batches
+        begins = {"first_wait_ns": 4 * MS} if number % 2 == 0 else {}
+        program.turn(1, trained=0)
+        program.turn(2, **begins)
+    point = latest(program)
+    shown = point.values["wait_ms"], point.values["iteration_ms"]
+    assert point.iteration == 6 and shown == pytest.approx((8, 20))
+
+
+def test_a_loader_that_is_asked_now_and_then_is_not_in_the_series(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    program.write("10-0", LoadersTogether(1, 2))
+    for _ in range(5):
+        program.turn()
+    program.turn(2, 9, trained=0)
+    point = latest(program)
+    assert (point.iteration, point.values["wait_ms"]) == (5, 4)
 
 
 def test_of_several_loaders_one_can_be_chosen(tmp_path: Path) -> None:
@@ -156,6 +190,17 @@ def test_of_several_loaders_one_can_be_chosen(tmp_path: Path) -> None:
     program.turn(2, 4)
     point = latest(program)
     assert (point.iteration, point.values["wait_ms"]) == (1, 4)
+
+
+def test_of_loaders_in_step_the_stalls_are_those_of_the_one_that_is_waited_for(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    program.write("10-0", LoadersTogether(1, 2))
+    for task in range(32):
+        wait = 0 if task % 4 else 8
+        program.turn(1, wait, trained=0, arrivals=[Arrival(task, 1, 0, wait * MS, wait * MS, 0, 0, 0)])
+        program.turn(2, 0, arrivals=[Arrival(task, 1, 0, 0, 0, 0, 0, 0)])
+    point = latest(program)
+    assert (point.values["stall_period_iterations"], point.values["stall_share"]) == (4, 1)
 
 
 def test_a_line_that_is_half_written_waits_for_its_end(tmp_path: Path) -> None:

@@ -220,6 +220,17 @@ def test_a_sink_that_hangs_is_ended(tmp_path: Path) -> None:
     assert found._writing.returncode == -9
 
 
+def test_a_sink_that_hangs_while_it_opens_does_not_keep_the_script(tmp_path: Path) -> None:
+    """Nobody ever reads this file, so it never opens."""
+    (tmp_path / "1-0.spans").write_bytes(turns(4))
+    os.mkfifo(tmp_path / "fifo")
+    said = list[str]()
+    with log(f"csv:{tmp_path / 'fifo'}", said=said, opens_s=0.0) as found, found.following(lambda: [tmp_path]):
+        pass
+    assert said == ["pipebench: --log was not open after 0 s, and was ended; the run goes on\n"]
+    assert found._writing.returncode == -9
+
+
 def test_a_process_of_sinks_that_dies_costs_one_line(tmp_path: Path) -> None:
     said: list[str] = []
     with log(f"jsonl:{tmp_path / 'a'}", said=said) as found:
