@@ -26,12 +26,31 @@ class OwnTime:
         self._number = self._wait = self._work = self._deep = self._began = self._together = 0
 
     def spent(self, *phases: int) -> None:
-        """Pairs of a phase and the time that the main thread spent in it. Outside all loops, the phase is other."""
+        """Pairs of a phase and the time that the main thread spent in it. Outside all loops, the phase is other.
+
+        The collectives since the last call were in this time, and are taken out of it.
+        """
+        together = self._taken()
         for phase, ns in zip(phases[::2], phases[1::2], strict=True):
+            own = max(0, ns - together)
+            together -= ns - own
             if phase == WAIT:
-                self._wait += ns
+                self._wait += own
             elif phase != BACKWARD:
-                self._work += ns
+                self._work += own
+        self._together = together  # they were in time that has no name yet
+
+    def outside(self) -> None:
+        """The collectives since the last event were in time that is in no step: the start-up of a pass."""
+        self._taken()
+
+    def _taken(self) -> int:
+        if self._deep:
+            now = perf_counter_ns()
+            self._together += now - self._began
+            self._began = now
+        taken, self._together = self._together, 0
+        return taken
 
     def meets(self) -> None:
         """A collective begins. One inside another is a part of it."""
@@ -47,11 +66,11 @@ class OwnTime:
     def stepped(self) -> None:
         """The optimiser has stepped."""
         if thinned(self._number, STEP_BITS):
-            self._kept.append(OwnStep(self._number, self._wait, max(0, self._work - self._together)))
+            self._kept.append(OwnStep(self._number, self._wait, self._work))
         self._number += 1
         if len(self._kept) == _EACH or self._number & (self._number - 1) == 0:  # a rank that is killed early has some
             self.write()
-        self._wait = self._work = self._together = 0
+        self._wait = self._work = 0
 
     def write(self) -> None:
         """Writes the steps that were kept since the last line, and the cores on which they ran if these are new."""

@@ -206,6 +206,8 @@ class LoopPhases:
         self.account.name(None if top is None else top.place, phase)
         if top is not None:
             top.phases[phase] += here.unnamed
+        if self.own is not None and self.account.here():
+            self.own.spent(phase, here.unnamed)
         here.unnamed = 0
 
     def iterated(self, loader: int, length: int | None) -> bool:
@@ -325,6 +327,8 @@ class LoopPhases:
         """The time since the last event was the start-up of a pass."""
         self.here.mark = now = perf_counter_ns()
         self.account.started(this.place, now, self.arrivals.parts.take())
+        if self.own is not None and self.account.here():
+            self.own.outside()
 
     def workers_end(self, iterator: Any) -> None:
         """Notes that the workers of an iterator are about to end. In its last `next()`, this is a part of the wait."""

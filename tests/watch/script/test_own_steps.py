@@ -12,9 +12,9 @@ from clockwork import Clock
 
 from pipebench.watch.read.gather import gather
 from pipebench.watch.record.program_lines import CoresAllowed, OwnStep, OwnSteps, RankFound
-from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER, OTHER, WAIT
+from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER, OTHER, TRANSFER, WAIT
 from pipebench.watch.record.recording import Recording, Settings
-from pipebench.watch.script import own_steps
+from pipebench.watch.script import own_steps, phases
 from pipebench.watch.script.own_steps import OwnTime
 from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.script.ranks import from_environment, watch_process_group
@@ -42,6 +42,52 @@ def test_backward_and_collectives_are_in_no_own_time(tmp_path: Path, monkeypatch
         own.stepped()
     own.write()
     assert _kept(tmp_path) == [OwnStep(0, 10, 20), OwnStep(1, 10, 20)]
+
+
+def test_a_collective_is_taken_out_of_the_phase_that_it_was_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python can call one in backward, in `next()` without workers, and where an iterator is made."""
+    clock = Clock()
+    monkeypatch.setattr(own_steps, "perf_counter_ns", clock)
+    own = OwnTime(Recording(Settings(str(tmp_path)), "script"))
+
+    def collective(ns: int) -> None:
+        own.meets()
+        clock.burn(ns)
+        own.met()
+
+    collective(100)
+    own.outside()
+    collective(7)
+    own.spent(WAIT, 10, OTHER, 0)
+    own.spent(FORWARD, 20, OTHER, 0)
+    collective(300)
+    own.spent(BACKWARD, 500, OTHER, 0)
+    own.meets()
+    clock.burn(5)
+    own.spent(OTHER, 8, OTHER, 0)  # the collective goes on
+    clock.burn(2)
+    own.met()
+    collective(6)  # in time that is named later
+    own.spent(TRANSFER, 4, OTHER, 0)
+    own.spent(OPTIMISER, 1, OTHER, 9)
+    own.stepped()
+    own.write()
+    assert _kept(tmp_path) == [OwnStep(0, 3, 20 + 3 + 4 + 10 - 8)]
+
+
+def test_time_that_is_named_later_is_own_work_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(phases, "perf_counter_ns", clock)
+    loop = LoopPhases(Recording(Settings(str(tmp_path)), "script"))
+    loop.own = OwnTime(loop.recording)
+    loop.spend(OTHER)
+    loop.own.stepped()
+    clock.burn(40)
+    loop.defer()
+    loop.name(OTHER)
+    loop.own.stepped()
+    loop.own.write()
+    assert _kept(tmp_path)[1] == OwnStep(1, 0, 40)
 
 
 def test_the_cores_of_a_rank_are_told_when_they_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,8 +121,8 @@ def test_once_the_process_group_is_there_the_rank_and_its_collectives_are_known(
     assert loop.own is None
     module.init_process_group()
     assert loop.own is not None and module.all_reduce is not plain
-    loop.own.spent(FORWARD, 20, OTHER, 0)
     module.all_reduce(15)
+    loop.own.spent(FORWARD, 20, OTHER, 0)
     loop.own.stepped()
     loop.finish()  # as `--steps` does, too
     assert _kept(tmp_path) == [OwnStep(0, 0, 5)]
