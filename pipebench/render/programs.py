@@ -112,9 +112,10 @@ def _cells(one: Program, its: WatchResult) -> tuple[str, ...]:
 
 
 def ends(programs: Iterable[Program]) -> Iterable[str]:
-    """A sentence for each program that did not reach its end, the one that ended first before the others."""
-    first: Program | None = None  # of the ranks
-    for one in sorted(programs, key=_left_s):
+    """A sentence for each program that did not reach its end: of each report, the one that ended first comes first."""
+    firsts: dict[int, Program] = {}  # of the ranks of each report
+    for one in sorted(programs, key=lambda one: (one.report, _left_s(one))):
+        first = firsts.get(one.report)
         if one.ended == "failed":
             yield f"{_who(one)} failed{_afterwards(one, first)}: {printable(one.error)}."
         elif one.ended == "cut":
@@ -123,7 +124,7 @@ def ends(programs: Iterable[Program]) -> Iterable[str]:
         elif one.ended == "running":
             yield f"{_who(one)} still ran when the command ended: its records are of the time before."
         if first is None and one.rank is not None and one.ended in ("failed", "cut"):
-            first = one
+            firsts[one.report] = one
 
 
 def _left_s(one: Program) -> float:

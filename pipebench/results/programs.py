@@ -25,7 +25,8 @@ class Program:
 
     `watched` are its figures; None: they are those of `Report.watched`. Of a rank, `steps` are those that were kept
     (none in a merged report).
-    `host` is its machine in a report that was merged from several ("": that of the report).
+    `host` is its machine in a report that was merged from several ("": that of the report), and `report` the number of
+    the report that it is from: each has a first program of its own, so moments of two reports cannot be compared.
     """
 
     pid: int
@@ -43,6 +44,7 @@ class Program:
     left_s: float | None = None
     exit_status: int | None = None
     memory_ran_out: bool = False
+    report: int = 0
 
 
 @dataclass(frozen=True)

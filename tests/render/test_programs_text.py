@@ -142,6 +142,19 @@ def test_the_rank_that_was_killed_is_told_from_the_one_that_ended_afterwards():
     assert f"{killed} train.py (rank 0, process 101) failed, 250 ms after rank 1 was gone: RuntimeError: conn" in said
 
 
+def test_ends_on_several_machines_are_not_compared():
+    """Each report counts from its own first program."""
+    gone = replace(ONE, ended="cut", watched=MAIN, ranks=4, exit_status=-9, memory_ran_out=True)
+    first, after = replace(gone, rank=0, left_s=50.0, host="node0"), replace(gone, rank=1, left_s=50.5, host="node0")
+    there = replace(gone, rank=2, left_s=10.0, host="node1", report=1)
+    ended = replace(there, rank=3, left_s=11.0, exit_status=-15)
+    said = " ".join(_whole(WatchedCommand((), 1, (first, after, there, ended), 0)).split())
+    assert said.count("after rank") == 2 and said.count("Memory ran out") == 2
+    assert "on node0) was killed by SIGKILL after 64.2 s, 500 ms after rank 0 was gone" in said
+    assert "(rank 2, process 101 on node1) was killed by SIGKILL after 64.2 s: its records have no end. Memory" in said
+    assert "on node1) was ended by SIGTERM, 1.00 s after rank 2 was gone" in said
+
+
 @pytest.mark.parametrize(
     ("status", "said"),
     [

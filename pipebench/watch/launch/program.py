@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import dataclasses
 import os
 import sys
@@ -26,9 +27,10 @@ def begin(run: str, began: int, argv: Sequence[str] = ()) -> None:
             settings = Settings.decoded(file.read())
         folder = os.path.join(run, f"{os.getpid()}-{began}")
         os.mkdir(folder)
+        with contextlib.suppress(FileExistsError):  # who looks from outside may have made it already
+            os.mkdir(os.path.join(folder, stack_place.FOLDER))
     except FileNotFoundError:
         return
-    os.mkdir(os.path.join(folder, stack_place.FOLDER))
     watched = WatchedScript(dataclasses.replace(settings, folder=folder, shared=run))
     watched.recording.write(ProgramStarted(began, os.getppid(), list(argv or getattr(sys, "argv", []))))
     rank = from_environment()

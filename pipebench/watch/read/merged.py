@@ -37,8 +37,15 @@ def merged(reports: Sequence[Report]) -> Report:
     *earlier, (last, found) = seen
     ranks = _compared(found)
     shown = 0 if ranks.straggler is None else [one.rank for _, one, _ in found].index(ranks.straggler)
+    numbers = {id(report): number for number, report in enumerate(last)}
     programs = tuple(
-        dataclasses.replace(one, watched=None if place == shown else figures, host=_host(report), steps=())
+        dataclasses.replace(
+            one,
+            watched=None if place == shown else figures,
+            host=_host(report),
+            report=numbers[id(report)],
+            steps=(),
+        )
         for place, (report, one, figures) in enumerate(found)
     )
     status = max((report.command.status for report in last if report.command is not None), default=0)

@@ -106,6 +106,24 @@ def test_a_child_is_watched_however_it_is_started(how: str, run_folder: Path, to
     assert len(_programs(run_folder)) == 1  # the child: only it imports torch
 
 
+def test_the_folder_for_stacks_may_be_there_already(run_folder: Path, torch_path: str, tmp_path: Path) -> None:
+    """Who looks from outside makes it as soon as it sees the folder of a program."""
+    script = tmp_path / "starts.py"
+    script.write_text(
+        "import os\n"
+        "plain = os.mkdir\n"
+        "def mkdir(path):\n"
+        "    plain(path)\n"
+        "    if not path.endswith('stacks'):\n"
+        "        plain(path + '/stacks')\n"
+        "os.mkdir = mkdir\n"
+        "import torch\n"
+    )
+    assert _python(script, _environment(run_folder, PYTHONPATH=torch_path)).stderr == ""
+    (folder,) = _programs(run_folder)
+    assert gather(folder)
+
+
 def test_what_is_replaced_in_os_can_be_pickled(run_folder: Path, tmp_path: Path) -> None:
     """As by `Pool.map(os.system, commands)`."""
     script = tmp_path / "pickles.py"

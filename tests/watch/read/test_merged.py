@@ -58,6 +58,7 @@ def test_a_straggler_on_another_machine_is_found(tmp_path: Path) -> None:
     assert not any(one.steps for one in found.command.programs)  # 256 ranks of a long run have more than a million
     assert [one.watched.usable_cores if one.watched else None for one in found.command.programs] == [10, 11, None, 13]
     assert [one.host for one in found.command.programs] == ["node0", "node0", "node1", "node1"]
+    assert [one.report for one in found.command.programs] == [0, 0, 1, 1]
     assert [one.last_share for one in found.command.ranks.rows] == [0, 0, 1, 0]
 
 
