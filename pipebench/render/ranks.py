@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part
 from pipebench.render.screen import FEWEST_ROWS
-from pipebench.results.ranks import RankRow, Ranks, SlowStage
+from pipebench.results.ranks import FEWEST_STEPS, RankRow, Ranks, SlowStage
 from pipebench.units import Scale, counted, percent, printable, seconds, seconds_scale
 
 _FEW = 8  # ranks in the short report
@@ -35,6 +35,8 @@ def verdict(found: Ranks) -> str:
         return f"{seen}. No step of all of them was recorded, so they are not compared."
     if found.readers:
         return f"{seen}. {_who_loads(found)} of all of them and {_hands(found)} over, so the ranks are not compared."
+    if not found.step_s:
+        return f"{seen}. How long a step takes was not recorded, so what the last of them costs is not known."
     cost = f"{seconds(found.cost_share * found.step_s)} of each step of {seconds(found.step_s)}"
     if found.straggler is not None:
         slow = _row(found, found.straggler)
@@ -47,8 +49,14 @@ def verdict(found: Ranks) -> str:
         return f"{seen}. None holds the others up: waiting for the last one costs {cost} ({percent(found.cost_share)})."
     return (
         f"{seen}. Waiting for the last of them costs {cost} ({percent(found.cost_share)}; predicted, not tried). "
-        "No single rank causes it."
+        f"{_no_cause(found)}"
     )
+
+
+def _no_cause(found: Ranks) -> str:
+    if found.steps < FEWEST_STEPS:
+        return f"So few steps ({found.steps}) do not tell which rank causes it."
+    return "No single rank is shown to cause it."
 
 
 def _who_loads(found: Ranks) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+FEWEST_STEPS = 10  # that tell which rank the others wait for
+
 
 class StepOfRank(NamedTuple):
     """What a rank did by itself in one step, in nanoseconds: it waited for batches, and it worked.
@@ -74,14 +76,16 @@ class Ranks:
     step never gets shorter than what the workers of that rank need for its batches: a short wait can be the result of
     waiting for the others, because workers load meanwhile. It is predicted that so much is saved; nobody has tried it.
 
+    `step_s` is the length of a step (0: it is not known, and neither is the cost).
+
     `readers` are the ranks that load the batches of all, if others load none (empty: each loads its own). They are
     never like the others, so there is neither a cost nor a straggler.
 
-    `straggler` is the rank that causes most of the cost (None: none is told from chance). Its `part` of a step is
-    `behind_s` longer than the median of the others. `stage` is the stage of its loading that differs most, and
-    `longer` says what its workers do meanwhile (None: it has no workers, or theirs are no slower). `saved_share` is the
-    share of the loop's time that is saved if this rank alone is like the median of the others. `fewer_cores` are the
-    cores that it may use, and the median of those of the others (None: it may use as many).
+    `straggler` is the rank that causes most of the cost (None: none is told from chance, or there are too few steps).
+    Its `part` of a step is `behind_s` longer than the median of the others. `stage` is the stage of its loading that
+    differs most, and `longer` says what its workers do meanwhile (None: it has no workers, or theirs are no slower).
+    `saved_share` is the share of the loop's time that is saved if this rank alone is like the median of the others.
+    `fewer_cores` are the cores that it may use, and the median of those of the others (None: it may use as many).
     """
 
     of: int

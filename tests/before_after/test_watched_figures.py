@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from saved_pairs import root, row, watched
+from saved_pairs import ranks, root, row, watched
 
-from pipebench.before_after.watched import slack
+from pipebench.before_after.watched import of_command, slack
 from pipebench.before_after.whole import compared
 from pipebench.errors import UsageError
 from pipebench.render import text
@@ -167,3 +167,11 @@ def test_a_wait_is_told_by_its_share(after, told):
     found = compared(base, head, FILES)
     assert found.wait == (0.73, after) and found.wait_told is told
     assert ("Wait ~" in verdict(found)) is not told
+
+
+def test_what_ranks_cost_each_other_is_no_figure_where_the_length_of_a_step_is_not_known():
+    for step_s, told in ((0.1, True), (0.0, False)):
+        report = ranks(0.01)
+        together = replace(report.command.ranks, step_s=step_s)
+        found = {one.name for one in of_command(replace(report, command=replace(report.command, ranks=together)))}
+        assert ("a step waits for the last rank" in found) == told and "rank 1, wait" in found

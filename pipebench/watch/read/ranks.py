@@ -9,18 +9,20 @@ from dataclasses import dataclass
 from statistics import correlation, fmean, median
 from typing import Literal
 
-from pipebench.results.ranks import LongerSamples, RankRow, Ranks, SlowStage, StepOfRank
+from pipebench.results.ranks import FEWEST_STEPS, LongerSamples, RankRow, Ranks, SlowStage, StepOfRank
 from pipebench.results.watched import StageResult, WatchResult
 from pipebench.watch.read.rank_pace import Costs, costs, iterations_of_step, pace
 from pipebench.watch.record.sampling import STEP_BITS, weight
 
 _NS = 1e-9
-_FEWEST = 10  # steps
 _SURE = 3.0  # standard deviations of the number of times that one of equal ranks would come last
 _WORTH_NAMING = 0.02  # of the loop
 _MOST = 0.5  # of the cost
 _NEARLY_ALL = 0.8  # of what a stage takes longer
 _SLOWER = 0.1  # of a sample of the others
+
+_Key = tuple[int, str, str]
+"""Which stage of a rank: the place of its loader among those of the loop, its name and its kind."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,9 @@ class Rank:
 
 
 def compared(of: int, ranks: Sequence[Rank]) -> Ranks:
-    """The ranks that were seen, of `of`. The first step holds what came before the loop, and is left out."""
+    """The ranks that were seen, of `of`, by the steps after the warm-up."""
     ranks = sorted(ranks, key=lambda one: one.rank)
-    own = [{step.number: step for step in one.steps if step.number} for one in ranks]
+    own = [_counted(one) for one in ranks]
     common = sorted(set.intersection(*map(set, own))) if len(own) > 1 else []
     last = [_last(own, number) for number in common]
     stand_for, step_s = [weight(number, STEP_BITS) for number in common], median(_step_s(one) for one in ranks)
@@ -61,7 +63,7 @@ def compared(of: int, ranks: Sequence[Rank]) -> Ranks:
         return Ranks(of, rows, len(common), step_s, readers=readers)
     share = min(1.0, cost.all_s / step_s) if step_s else 0.0
     found = Ranks(of, rows, len(common), step_s, cost.all_s * every, share)
-    slow = _straggler(found, cost, stand_for)
+    slow = _straggler(found, cost, last, stand_for)
     if slow is None:
         return found
     saved_s = cost.alone_s[next(place for place, row in enumerate(rows) if row is slow)]
@@ -72,7 +74,14 @@ def compared(of: int, ranks: Sequence[Rank]) -> Ranks:
 def _readers(rows: Sequence[RankRow], steps: int) -> tuple[int, ...]:
     """The ranks that loaded samples, if others loaded none and made these steps all the same."""
     found = tuple(row.rank for row in rows if row.samples)
-    return found if len(found) < len(rows) and steps >= _FEWEST else ()
+    return found if len(found) < len(rows) and steps >= FEWEST_STEPS else ()
+
+
+def _counted(one: Rank) -> dict[int, StepOfRank]:
+    """The steps after the warm-up, by their number. The very first one holds what came before the loop."""
+    each = iterations_of_step(one.watched, _steps(one))
+    begin = max(1, math.ceil(one.watched.warmup_iterations / each)) if each else 1
+    return {step.number: step for step in one.steps if step.number >= begin}
 
 
 def _last(own: Sequence[Mapping[int, StepOfRank]], number: int) -> int:
@@ -81,20 +90,31 @@ def _last(own: Sequence[Mapping[int, StepOfRank]], number: int) -> int:
     return max(range(len(spent)), key=spent.__getitem__)
 
 
-def _straggler(found: Ranks, cost: Costs, stand_for: Sequence[int]) -> RankRow | None:
-    """The rank that causes most of the cost, if that is not what chance makes of equal ranks."""
-    if found.steps < _FEWEST or found.cost_share < _WORTH_NAMING:
+def _straggler(found: Ranks, cost: Costs, last: Sequence[int], stand_for: Sequence[int]) -> RankRow | None:
+    """The rank that causes most of the cost, if that is not what chance makes of equal ranks.
+
+    `last` has the rank that came last in each step by all of its own part.
+    """
+    if found.steps < FEWEST_STEPS or found.cost_share < _WORTH_NAMING:
         return None
     place, even = max(range(len(found.rows)), key=lambda one: found.rows[one].cost_s), 1 / len(found.rows)
     most = found.rows[place]
     if most.cost_s < _MOST * found.cost_s or most.last_share <= even:
         return None
-    if cost.slower is not None and cost.unsure is not None:  # its workers decide, and their batches were timed
-        return most if cost.slower > max(_SLOWER, _SURE * cost.unsure) else None
-    last = [one == place for one in cost.last]
+    if cost.slower is None:  # its own process decides
+        return most if _more_than_chance([one == place for one in cost.last], stand_for, even) else None
+    if cost.unsure is None:  # the batches of its workers were not timed, but it waits for them
+        sure = _more_than_chance([one == place for one in last], stand_for, even)
+    else:
+        sure = cost.slower > _SURE * cost.unsure
+    return most if sure and cost.slower > _SLOWER else None
+
+
+def _more_than_chance(last: Sequence[bool], stand_for: Sequence[int], even: float) -> bool:
+    """Whether a rank was last in more steps than one of equal ranks would be, which is last in the share `even`."""
     equal = sum(stand_for) ** 2 / sum(one * one for one in stand_for)  # to so many steps of one weight (Kish 1965)
     by_chance = even + _SURE * math.sqrt(even * (1 - even) / (independent(last) * equal / len(last)))
-    return most if _share(last, stand_for) > by_chance else None
+    return _share(last, stand_for) > by_chance
 
 
 def independent(outcomes: Sequence[bool]) -> float:
@@ -139,14 +159,17 @@ def _slow_stage(slow: WatchResult, others: Sequence[WatchResult]) -> SlowStage |
     """The stage whose time for a sample differs most from the median of the other ranks, if it is longer."""
     there = [_stages(one) for one in others]
     differ = [
-        _of_worker(stage, SlowStage(*key, stage.exclusive_s_per_sample, median(map(_per_sample(key), there))))
-        for key, stage in _stages(slow).items()
+        _of_worker(stage, _beside(stage, median(map(_per_sample(key), there)))) for key, stage in _stages(slow).items()
     ]
     most = max(differ, key=lambda one: one.s - one.others_s, default=None)
     return most if most is not None and most.s > most.others_s else None
 
 
-def _per_sample(key: tuple[str, str]) -> Callable[[Mapping[tuple[str, str], StageResult]], float]:
+def _beside(stage: StageResult, others_s: float) -> SlowStage:
+    return SlowStage(stage.name, stage.kind, stage.exclusive_s_per_sample, others_s)
+
+
+def _per_sample(key: _Key) -> Callable[[Mapping[_Key, StageResult]], float]:
     return lambda stages: stages[key].exclusive_s_per_sample if key in stages else 0.0
 
 
@@ -159,10 +182,11 @@ def _of_worker(stage: StageResult, found: SlowStage) -> SlowStage:
     return dataclasses.replace(found, worker=worker, worker_s=stage.by_worker_s[worker])
 
 
-def _stages(found: WatchResult) -> dict[tuple[str, str], StageResult]:
+def _stages(found: WatchResult) -> dict[_Key, StageResult]:
     """The stages of the training loaders. The feeder thread works beside the others."""
-    stages: Iterable[StageResult] = (one for one in found.stages if one.loader in found.loaders_in_loop)
-    return {(one.name, one.kind): one for one in stages if one.kind != "serialise"}
+    places = {loader: place for place, loader in enumerate(found.loaders_in_loop)}
+    stages: Iterable[StageResult] = (one for one in found.stages if one.loader in places)
+    return {(places[one.loader], one.name, one.kind): one for one in stages if one.kind != "serialise"}
 
 
 def _longer(slow: WatchResult, others: Sequence[WatchResult]) -> LongerSamples | None:

@@ -59,6 +59,19 @@ def test_without_workers_the_whole_wait_is_a_ranks_own(of: int) -> None:
     assert found.saved_share == pytest.approx(1 - _found([usual] * of)[1] / step_s, rel=0.15)
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("of", [2, 4])
+def test_workers_whose_batches_were_not_timed_are_judged_by_the_waits_for_them(of: int, seed: int) -> None:
+    """As in a short run, and where two loaders share a loop."""
+
+    def found(plans: list[Plan]) -> Ranks:
+        ranks, _ = simulated(plans, seed)
+        return compared(of, [replace(one, watched=replace(one.watched, costs=())) for one in ranks])
+
+    assert found([USUAL] * of).straggler is None
+    assert found([*[USUAL] * (of - 1), replace(USUAL, load_s=0.120)]).straggler == of - 1
+
+
 def test_a_rank_is_not_accused_of_what_the_workers_of_the_next_one_need() -> None:
     found, _ = _found([USUAL, replace(USUAL, load_s=0.115), replace(USUAL, load_s=0.120)])
     assert found.straggler is None and found.cost_share < 0.06

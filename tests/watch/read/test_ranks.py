@@ -195,7 +195,7 @@ def test_ranks_that_take_turns_are_not_called_stragglers() -> None:
         late[number] = StepOfRank(number, 11 * MS, 5 * MS)  # type: ignore[index]
     found = compared(2, [first, second])
     assert found.straggler is None and found.cost_share == pytest.approx(0.2)
-    assert "No single rank causes it" in " ".join(_text(found).split())
+    assert "No single rank is shown to cause it." in " ".join(_text(found).split())
 
 
 def test_equal_ranks_cost_nothing() -> None:
@@ -207,6 +207,17 @@ def test_equal_ranks_cost_nothing() -> None:
 def test_a_few_steps_name_nobody() -> None:
     found = compared(2, [_rank(0, 1, steps=8), _rank(1, 50, steps=8)])
     assert found.steps == 7 and found.straggler is None
+    assert "So few steps (7) do not tell which rank causes it." in " ".join(_text(found).split())
+
+
+def test_where_no_length_of_a_step_is_known_nothing_is_said_of_the_cost() -> None:
+    """As where each step makes an iterator of its own: no pass has a second iteration."""
+    unknown = replace(NOTHING, loop=(), iterations=0)
+    found = compared(2, [replace(_rank(0, 1), watched=unknown), replace(_rank(1, 50), watched=unknown)])
+    said = " ".join(_text(found).split())
+    assert (found.straggler, found.step_s) == (None, 0)
+    assert "How long a step takes was not recorded, so what the last of them costs is not known." in said
+    assert "holds the others up" not in said and "Own part of a step, over 99 steps" in said
 
 
 def test_ranks_without_a_common_step_are_not_compared() -> None:
@@ -251,7 +262,34 @@ def test_a_step_is_as_long_with_a_warm_up_as_without() -> None:
         return [replace(_rank(number, 40.0 * number), watched=shown) for number in range(2)]
 
     whole, later = compared(2, ranks(0)), compared(2, ranks(80))
-    assert later.step_s == pytest.approx(0.05) and later == whole and whole.straggler == 1
+    assert later.step_s == whole.step_s == pytest.approx(0.05)
+    assert (whole.steps, later.steps) == (99, 20) and later.straggler == whole.straggler == 1
+
+
+def test_the_steps_of_the_warm_up_are_not_compared() -> None:
+    """A rank is slow in its first 30 steps, of two iterations each."""
+
+    def found(warmup: int) -> Ranks:
+        ranks = [_rank(0, 1), _rank(1, 1)]
+        for number in range(30):
+            ranks[1].steps[number] = StepOfRank(number, 500 * MS, 5 * MS)  # type: ignore[index]
+        shown = replace(NOTHING, iterations=2 * STEPS - warmup, warmup_iterations=warmup)
+        return compared(2, [replace(one, watched=shown) for one in ranks])
+
+    assert (found(0).steps, found(0).rows[1].wait_s > 0.1) == (99, True)
+    assert (found(59).steps, found(60).steps, found(61).steps) == (70, 70, 69)
+    assert found(60).rows[1].wait_s == pytest.approx(0.001)
+
+
+def test_a_stage_of_two_loaders_is_compared_within_each() -> None:
+    """Both read, and only the first one reads slowly on one rank."""
+    ranks = []
+    for number, slow_s in enumerate((0.001, 0.021)):
+        stages = (_stage("read", slow_s), replace(_stage("read", 0.005), loader=2))
+        watched = replace(NOTHING, stages=stages, loaders_in_loop=(1, 2))
+        ranks.append(replace(_rank(number, 1 + 20 * number), watched=watched))
+    found = compared(2, ranks).stage
+    assert found is not None and (found.s, found.others_s) == (0.021, 0.001)
 
 
 def test_a_cost_in_thinned_steps_counts_for_all_of_them() -> None:
