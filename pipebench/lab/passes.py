@@ -141,6 +141,8 @@ def _time(job: _Job, trial: Trial, timing: Runners, plan: Plan, progress: Progre
     begin = now()
     trial.time(timing, plan, progress, now)
     job.processes = max((sum(1 for count in row.counts if count) for row in trial.rows), default=0) or job.processes + 1
+    if not any(row.able and row.keys for row in trial.rows):
+        job.processes = job.most  # another process would time nothing
     job.spent_s += now() - begin
 
 

@@ -136,17 +136,20 @@ def _arm(row: Row, workload: Workload, plan: Plan) -> None:
     """
     assert row.timed_in is not None
     first = row.work is None
-    row.work = row.timed_in.arm(row.id, workload, row.keys, row.called)
-    if not first and row.calls == 1:
-        return
-    first_s, _ = row.timed_in.reading(row.called, 1)
-    if not first:
-        return
-    row.first_s = first_s
+    work = row.timed_in.arm(row.id, workload, row.keys, row.called)
+    if first or row.calls > 1:
+        first_s, _ = row.timed_in.reading(row.called, 1)
+        if first:
+            row.first_s, row.calls = first_s, _calls(row, row.timed_in, workload, plan)
+    row.work = work  # last: where the process dies before, the next one is the first
+
+
+def _calls(row: Row, place: Runner, workload: Workload, plan: Plan) -> int:
+    """How many calls make a block that takes about as long as a reading."""
     if workload.cache == "cold" and row.variant.stage in OPEN_FILES:
-        return  # a second call would find the files warm
-    once, _ = row.timed_in.reading(row.called, 1)
-    row.calls = max(1, math.ceil(plan.reading_s / max(once, 1e-9)))
+        return 1  # a second call would find the files warm
+    once, _ = place.reading(row.called, 1)
+    return max(1, math.ceil(plan.reading_s / max(once, 1e-9)))
 
 
 def _read(row: Row) -> None:

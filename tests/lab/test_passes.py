@@ -118,6 +118,30 @@ def test_a_row_in_whose_turns_two_processes_die_fails_alone(measured):
     assert plain.readings_per_process == (3,) * 5
 
 
+def test_a_task_whose_only_row_has_failed_ends_and_keeps_its_readings(measured):
+    def ends(done, total, what):
+        assert next(calls) < 100
+
+    calls = itertools.count()
+    bench = Bench()
+    bench.variant("plain", 1e-3)
+    place = Replaced(bench, deadly={"plain": range(3, 1000)})
+    (plain,) = measured(bench, Passes(12, 5, 1e9, EACH), place, ends)[-1][0].measurements
+    assert plain.failed == "the measuring process was killed by SIGKILL"
+    assert plain.readings_per_process == (3, 3) and place.processes == 4
+
+
+def test_a_process_that_dies_before_the_size_of_a_block_is_known_leaves_it_to_the_next(measured):
+    found = []
+    for deadly in ({}, {"plain": [1]}):
+        bench = Bench(FakeClock(noise=0))
+        bench.variant("plain", 1e-3)
+        place = Replaced(bench, deadly=deadly)
+        found += measured(bench, Passes(5, 5, 1e9, EACH), place)[-1][0].measurements
+    assert found[0].calls_per_reading == found[1].calls_per_reading > 1
+    assert found[1].readings_per_process == (3,) * 5
+
+
 def test_ctrl_c_keeps_every_reading_so_far(measured):
     calls = []
 
