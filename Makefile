@@ -75,11 +75,11 @@ test-scripts: setup
 	$(BIN)/python tools/real_scripts.py $(SCRIPTS)
 	$(BIN)/python tools/real_packages.py $(SCRIPTS)
 
-# what runs in users' scripts, with the oldest torch that it is for (Python 3.11 or 3.12): fetches 3 GB, once
+# what runs in users' scripts, and `syncs`, with the oldest torch that it is for (Python 3.11 or 3.12): fetches 3 GB, once
 test-oldest:
 	@test -x $(OLDEST)/bin/python || { $(PYTHON) -m venv $(OLDEST) && \
 		$(OLDEST)/bin/python -m pip install --quiet 'torch==2.4.*' 'torchvision==0.19.*' --editable . pytest; }
-	PYTHONPATH=. $(OLDEST)/bin/python -m pytest tests/watch/script tests/watch/record tests/watch/stages tests/watch/bound
+	PYTHONPATH=. $(OLDEST)/bin/python -m pytest tests/watch/script tests/watch/record tests/watch/stages tests/watch/bound tests/syncpoints
 
 # `watch` and `run` in turn under random faults; exit status 1 if anything is left or wrong. SOAK_MINUTES=5 for less
 SOAK_MINUTES ?= 20

@@ -162,7 +162,7 @@ class Stack:
                 caller = caller or (here if region else None)
             elif kind == "loader":
                 in_loader = True
-            elif kind == "compiled" and frame.f_code.co_name == "compile_wrapper":
+            elif kind == "compiled" and _compiles(frame):
                 region, caller = _region_name(frame), None
             frame = frame.f_back
         path, line = (caller if region else found) or self.home
@@ -183,6 +183,11 @@ def _classify(filename: str) -> str:
     if filename.startswith((*_NO_FILES, _OURS, *_LIBRARIES)) or "/site-packages/" in filename:
         return "library"
     return "user"
+
+
+def _compiles(frame: FrameType) -> bool:
+    """Whether a frame of dynamo calls a compiled function. One that calls what must not be compiled has no callback."""
+    return frame.f_code.co_name in ("compile_wrapper", "_fn") and callable(frame.f_locals.get("callback"))
 
 
 def _region_name(frame: FrameType) -> str:

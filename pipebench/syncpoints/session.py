@@ -106,8 +106,8 @@ class Watch:
     def _patched(self) -> Iterator[None]:
         """Patches what neither mode sees: synchronisation, backward passes, batches, optimisers' step counts."""
         with contextlib.ExitStack() as patches:
-            for owner in (torch.cuda, torch.accelerator, torch.cuda.Stream, torch.cuda.Event):
-                if "synchronize" in vars(owner):
+            for owner in (torch.cuda, getattr(torch, "accelerator", None), torch.cuda.Stream, torch.cuda.Event):
+                if owner is not None and "synchronize" in vars(owner):
                     _replace(patches, owner, "synchronize", self._explicit(owner))
             _replace(patches, torch.autograd, "_engine_run_backward", self._engine)
             _replace(patches, dataloader._BaseDataLoaderIter, "__next__", self._batch)
@@ -115,7 +115,7 @@ class Watch:
             handle = register_optimizer_step_pre_hook(self._place_step_counts)
             patches.callback(handle.remove)
             if "torch._dynamo.eval_frame" in sys.modules:
-                patches.enter_context(torch.compiler.set_stance("force_eager"))
+                _run_eagerly(patches)
             yield
 
     def _explicit(self, owner: Any) -> Callable[[Any], Any]:
@@ -202,6 +202,16 @@ class Watch:
                 yield
             finally:
                 torch.cuda.set_sync_debug_mode(before)
+
+
+def _run_eagerly(patches: contextlib.ExitStack) -> None:
+    """Compiled functions run as they are written. Before torch 2.6 there is no stance that says so."""
+    if hasattr(torch.compiler, "set_stance"):
+        patches.enter_context(torch.compiler.set_stance("force_eager"))
+        return
+    for module in (sys.modules["torch._dynamo.eval_frame"], torch._C._dynamo.eval_frame):  # 2.4 has its own name for it
+        if "set_eval_frame" in vars(module):
+            _replace(patches, module, "set_eval_frame", lambda original: lambda callback: original(None))
 
 
 def _replace(patches: contextlib.ExitStack, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:

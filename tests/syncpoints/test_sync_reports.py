@@ -259,6 +259,17 @@ def test_a_function_that_runs_nothing_when_called_is_refused(function, kind):
         examine.examine(function)
 
 
+def test_a_torch_before_2_6_has_neither_accelerators_nor_stances(monkeypatch):
+    """What such a torch itself does is for `make test-oldest`."""
+    compiled = torch.compile(item, backend="eager")
+    monkeypatch.delattr(torch, "accelerator", raising=False)
+    monkeypatch.delattr(torch.compiler, "set_stance", raising=False)
+    before = torch._C._dynamo.eval_frame.set_eval_frame
+    report = examine.examine(lambda: (compiled(), x.cpu()))
+    assert report.per_step == 1 and len(report.not_inspected) == 1
+    assert torch._C._dynamo.eval_frame.set_eval_frame is before
+
+
 def test_a_compiled_function_itself_is_placed_where_it_is_written():
     report = examine.examine(torch.compile(item, backend="eager"))
     (region,) = report.not_inspected
