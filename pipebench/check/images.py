@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipebench.check.kinds import Looked, of_image
 from pipebench.errors import SampleError
+from pipebench.results.measurement import UNFIT
 
 _GONE = frozenset({"vanished", "unreadable", "not-regular"})
 _OTHER_PIXELS = frozenset({"disagrees", "contract"})
@@ -78,7 +79,7 @@ def damaged(looked: Looked) -> str | None:
 
 
 def _refusal(error: SampleError) -> bool:
-    return error.kind not in _OTHER_PIXELS and error.kind != "rotated"
+    return error.kind not in _OTHER_PIXELS | UNFIT
 
 
 @of_image("disagree", "changes", "decoded otherwise by another library", "use one library everywhere")

@@ -53,19 +53,13 @@ def not_listed(dataset: Dataset) -> Iterator[Found]:
     yield from (Found(one.sample, one.message) for one in dataset.problems if one.kind not in known)
 
 
-@of_dataset("same-key", "changes", "key of another sample", "give each sample its own")
+@of_dataset("same-key", "changes", "key of another in its shard", "give each sample its own")
 def same_key(dataset: Dataset) -> Iterator[Found]:
-    """Within shards: in a folder, names are unique."""
-    first: dict[str, Sample] = {}
-    for sample in dataset.samples:
-        if not sample.tar_key:
-            continue
-        known = first.setdefault(sample.tar_key, sample)
-        if known is not sample:
-            yield Found(
-                sample.key, f"also in {_shard(known)}" if _shard(known) != _shard(sample) else "twice in a shard"
-            )
-
-
-def _shard(sample: Sample) -> str:
-    return printable(next((extent.path for extent in sample.extents.values()), "another shard"))
+    """Neighbours with one key are one sample. Shards are separate, and in a folder names are unique."""
+    samples = dataset.by_key()
+    for shard in dataset.shards:
+        seen = set[str]()
+        for sample in (samples[key] for key in shard.keys if key in samples):  # a limit may leave the last ones out
+            if sample.tar_key in seen:
+                yield Found(sample.key, f"again in {printable(shard.path)}")
+            seen.add(sample.tar_key)

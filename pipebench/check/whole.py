@@ -119,14 +119,17 @@ def _ahead(
 
 
 def noticed(dataset: Dataset, kinds: Sequence[str] = ("lacks", "extension")) -> tuple[Finding, ...]:
-    """What a listing and the beginnings of at most `NOTICED` images tell, with nothing decoded."""
+    """What a listing and the beginnings of at most `NOTICED` images tell, with nothing decoded.
+
+    An image in a table is passed over: it has no name of its own, and its beginning is not read without the rest.
+    """
     findings = Findings()
     for kind, look in of_datasets.items():
         for one in look(dataset) if kind.code in kinds else ():
             findings.add(kind, one)
     step = max(1, len(dataset.samples) // NOTICED)
     for sample in dataset.samples[::step]:
-        for kind, one in of_one(_begun(sample)):
+        for kind, one in of_one(_begun(sample)) if sample.cell is None else ():
             if kind.code in kinds:
                 findings.add(kind, one)
     return tuple(findings)
@@ -137,9 +140,6 @@ def _begun(sample: Sample) -> Looked:
     try:
         if sample.problem is not None:
             raise sample.problem
-        if sample.cell is not None:
-            data = sample.cell.read()
-            return Looked(sample, data[:64], header(data))
         whole = sample.extents.get(sample.image) or Extent(sample.files[sample.image], 0, _bytes(sample))
         data = read_extent(Extent(whole.path, whole.offset, min(whole.size, _BEGINNING)))
         return Looked(sample, data[:64], header(data))

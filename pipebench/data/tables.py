@@ -123,9 +123,7 @@ def _place(path: str, form: Form, column: tuple[str, ...], part: int, row: int, 
 
 def _parquet(path: str, column: tuple[str, ...]) -> tuple[tuple[str, ...], list[int]]:
     """The column with the images of a Parquet file, and the rows of each of its row groups."""
-    import pyarrow.parquet
-
-    with pyarrow.parquet.ParquetFile(path, buffer_size=cells.BUFFER_BYTES) as file:
+    with cells.opened(path) as file:
         facts = file.metadata
         if not facts.num_rows:
             raise SampleError("empty", "it has no rows")

@@ -37,8 +37,8 @@ class Finding:
 class Check:
     """The result of a check. Of `listed` samples, `looked` were looked at, and `harmful` break or change training.
 
-    A sample is harmful by its own image, or by its place in the list: a file that it lacks, or the key of another one.
-    It counts once. `places` are the shards and folders that break training.
+    A sample is harmful by its own image, or by its place in the list: a file that it lacks, or the key of another in
+    its shard. It counts once. `places` are the shards and folders that break training.
     A limit left `left_out` more samples out (None: it is not known how many).
     `decoders` were held against each other, the reference first; `missing` says why others could not be used.
     """

@@ -43,13 +43,11 @@ def _placed(places: dict[str, Cell], source: Source) -> list[tuple[str, Cell]]:
 @variant("read/image", name="parquet", extra="parquet", library=library("pyarrow"))
 def parquet(workload: Workload) -> Reading:
     """pyarrow, 64 rows of a row group after the other and their images in order: no random access."""
-    import pyarrow.parquet
-
     places = _cells(workload, "parquet")
 
     def read(source: Source) -> Iterator[tuple[str, Payload]]:
         for path, rows in groupby(_placed(places, source), key=lambda row: row[1].path):
-            with pyarrow.parquet.ParquetFile(path, buffer_size=cells.BUFFER_BYTES) as file:
+            with cells.opened(path) as file:
                 for part, within in groupby(rows, key=lambda row: row[1].part):
                     found = list(within)
                     images = cells.in_order(file, part, found[0][1].column, [cell.row for _, cell in found])
@@ -65,7 +63,8 @@ def parquet_random(workload: Workload) -> Reading:
     import pyarrow.parquet
 
     places = _cells(workload, "parquet")
-    most = max(_column_bytes(*one) for one in {(cell.path, cell.part, cell.column) for cell in places.values()})
+    groups = {(cell.path, cell.part, cell.column) for cell in places.values()}
+    most = max(cells.column_bytes(_metadata(path), part, column) for path, part, column in groups)
     if most > MOST_BYTES:
         raise Unavailable("unfit", f"a row group of images has {size(most)}, which would be read for each of them")
 
@@ -76,13 +75,6 @@ def parquet_random(workload: Workload) -> Reading:
                     yield key, (cells.value(cells.row_group(file, cell.part, cell.column), cell.row),)
 
     return read
-
-
-def _column_bytes(path: str, part: int, column: tuple[str, ...]) -> int:
-    """How many bytes the values of a column take in one row group, when they are decompressed."""
-    facts = _metadata(path).row_group(part)
-    chunks = (facts.column(number) for number in range(facts.num_columns))
-    return sum(int(one.total_uncompressed_size) for one in chunks if one.path_in_schema == ".".join(column))
 
 
 @functools.lru_cache(maxsize=1)

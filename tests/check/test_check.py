@@ -16,11 +16,14 @@ from pipebench import terminal
 from pipebench.check import decoding, kinds, whole
 from pipebench.commands.check import command
 from pipebench.data import datasets
+from pipebench.data.listing import Dataset, Sample
 from pipebench.errors import SampleError
 from pipebench.render import layout, text
 from pipebench.results import report
+from pipebench.results.check import Found
 from pipebench.task import Variant
 
+PAIR, LONELY = (("jpg", JPEG), ("json", b"{}")), ("x.json", b"{}")
 DECODERS = decoding.installed(("pillow", "opencv", "simplejpeg"))  # without torch
 
 
@@ -134,9 +137,20 @@ def test_a_tar_is_checked_for_members_and_keys(tmp_path):
     found = check(tmp_path / "*.tar")
     details = {(one.kind, f.name): f.detail for one in found.findings for f in one.found}
     assert details["lacks", "05"] == "no .json"
-    assert details["same-key", "00#2"].endswith("a.tar")
     assert ("extension", "00#2") in details
     assert any(kind == "no-image" for kind, _ in details)
+
+
+def test_a_key_that_comes_again_in_a_shard_is_found_and_one_of_another_shard_is_its_own(tmp_path):
+    """webdataset makes one sample of neighbours with one key, and never of members of two shards."""
+    for name in ("a.tar", "b.tar"):
+        write_tar(tmp_path / name, *((f"{n}.{suffix}", data) for n in range(3) for suffix, data in PAIR))
+    assert check(tmp_path / "*.tar").findings == ()
+    path = write_tar(tmp_path / "c.tar", *((f"{n}.{suffix}", data) for n in (0, 1, 0) for suffix, data in PAIR))
+    (one,) = check(tmp_path / "*.tar").findings
+    assert (one.kind, one.effect, one.found) == ("same-key", "changes", (Found("0#4", f"again in {path}"),))
+    limited = datasets.load(str(path), limit=2)
+    assert whole.check(limited, DECODERS, lambda done, total, what: None)[0].findings == ()
 
 
 def test_a_shard_that_was_cut_is_found(tmp_path):
@@ -188,18 +202,16 @@ def test_the_verdict_counts_what_the_list_below_it_counts(tmp_path):
     write_tar(tmp_path / "a.tar", *members)
     lacking = check(tmp_path / "a.tar")
     assert (said(lacking), lacking.harmful) == ("1 of 20 images break or change training.", 1)
-    write_tar(tmp_path / "b.tar", ("00.jpg", JPEG), ("00.json", b"{}"), ("x.json", b"{}"))
+    write_tar(tmp_path / "b.tar", *((f"{one}.{suffix}", data) for one in (0, 1, 0) for suffix, data in PAIR), LONELY)
     both = check(tmp_path / "*.tar")  # it lacks a file, it has the key of another, and a shard has one without an image
-    assert (said(both), both.harmful) == ("2 of 21 images and 1 shard or folder break or change training.", 2)
+    assert (said(both), both.harmful) == ("2 of 23 images and 1 shard or folder break or change training.", 2)
     assert sum(one.count for one in both.findings if one.effect != "note") == both.harmful + both.places
-    write_tar(tmp_path / "c.tar", ("a.jpg", JPEG), ("x.json", b"{}"))
+    write_tar(tmp_path / "c.tar", ("a.jpg", JPEG), LONELY)
     assert said(check(tmp_path / "c.tar")) == "1 image, each good alone, but 1 shard or folder breaks training."
 
 
 def test_a_sample_with_two_faults_counts_once(tmp_path):
-    write_tar(tmp_path / "a.tar", ("a.jpg", JPEG))
-    write_tar(tmp_path / "b.tar", ("a.jpg", b""))
-    found = check(tmp_path / "*.tar")
+    found = check(write_tar(tmp_path / "a.tar", ("a.jpg", JPEG), ("b.jpg", JPEG), ("a.jpg", b"")))
     assert (len(found.findings), found.harmful, found.places) == (2, 1, 0)
 
 
@@ -293,10 +305,20 @@ def test_run_notices_what_names_and_members_tell(tmp_path):
     assert {one.kind: one.found[0].name for one in found} == {"lacks": "03.jpg", "extension": "04.jpg"}
 
 
-def test_a_sample_error_of_a_decoder_is_not_raised(tmp_path):
+def test_run_reads_no_image_of_a_table_to_notice_something():
+    class Unread:
+        path = "a.parquet"
+
+        def read(self):
+            pytest.fail("it was read")
+
+    assert whole.noticed(Dataset("a.parquet", (Sample("a/000000", "jpg", {}, {}, cell=Unread()),))) == ()
+
+
+@pytest.mark.parametrize(("kind", "found"), [("corrupt", [("damaged", "strict: no")]), ("unsupported", [])])
+def test_what_a_decoder_refuses_is_damaged_unless_it_is_not_made_for_it(tmp_path, kind, found):
     def refuse(pixels):
-        raise SampleError("corrupt", "no")
+        raise SampleError(kind, "no")
 
     write(tmp_path, {"a.jpg": JPEG})
-    (one,) = check(tmp_path, decoders(strict=refuse)).findings
-    assert (one.kind, one.found[0].detail) == ("damaged", "strict: no")
+    assert [(one.kind, one.found[0].detail) for one in check(tmp_path, decoders(strict=refuse)).findings] == found

@@ -7,7 +7,7 @@ import pytest
 pyarrow = pytest.importorskip("pyarrow")
 import pyarrow.parquet as parquet  # noqa: E402
 
-from pipebench.data import datasets, listing, tables  # noqa: E402
+from pipebench.data import cells, datasets, listing, tables  # noqa: E402
 from pipebench.errors import PipebenchError, SampleError  # noqa: E402
 
 STRUCT = pyarrow.struct([("bytes", pyarrow.binary()), ("path", pyarrow.string())])
@@ -192,3 +192,47 @@ def test_a_copy_of_embedded_data_has_the_same_bytes_and_is_made_again_where_it_w
         monkeypatch.setattr(tables, "_copied", {})
         again = tables.copy(found, form)
         assert [again[one.key].read() for one in found.samples] == images and again == places
+
+
+@pytest.fixture
+def large(tmp_path, images, monkeypatch):
+    """One row group of 800 images, in pages of a few, of which no more than 128 may be kept."""
+    path = tmp_path / "a.parquet"
+    parquet.write_table(as_table(images * 50), path, use_dictionary=False, write_batch_size=8)
+    monkeypatch.setattr(cells, "MOST_BYTES", 2 * cells.BATCH_ROWS * len(max(images, key=len)))
+    cells._row_group.cache_clear()
+    return path
+
+
+def test_of_a_large_row_group_a_part_is_kept_and_rows_that_rise_are_read_once(large, images, monkeypatch):
+    monkeypatch.setattr(cells, "row_group", lambda *whole: pytest.fail("all of it was read"))
+    before = _bytes_read()
+    samples = datasets.load(str(large)).samples
+    assert samples[0].read() == images[0] and _bytes_read() - before < 0.5 * large.stat().st_size
+    nearly = [one ^ 1 for one in range(800)]  # as threads ask that work beside each other
+    assert all(samples[one].read() == images[one % 16] for one in nearly)
+    assert _bytes_read() - before < 1.5 * large.stat().st_size
+    assert [samples[one].read() for one in (799, 0, 200)] == [images[one % 16] for one in (799, 0, 200)]
+
+
+def test_no_more_of_a_large_row_group_is_kept_than_the_limit(large, images):
+    values = cells._Passing(str(large), 0, ("image", "bytes"))
+    for row in (0, 799):
+        assert values[row].as_py() == images[row % 16]
+        assert sum(part.nbytes for _, part in values._kept) <= cells.MOST_BYTES
+
+
+def test_a_large_row_group_that_is_damaged_costs_the_images_before_the_damage_nothing(large, images):
+    samples, data = datasets.load(str(large)).samples, bytearray(large.read_bytes())
+    middle = len(data) // 2
+    data[middle:-4096] = bytes(len(data) - 4096 - middle)
+    large.write_bytes(data)
+    assert samples[0].read() == images[0]
+    for _ in range(2):
+        with pytest.raises(SampleError):
+            samples[799].read()
+
+
+def _bytes_read():
+    with open("/proc/self/io") as file:
+        return int(file.readline().split()[1])
