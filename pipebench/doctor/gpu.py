@@ -60,9 +60,10 @@ def torch_and_the_device(host: Host) -> Finding:
         return fine(_by_torch(host))
     if host.smi is None:
         return fine(_NONE)
-    cuda = host.answer("torch").get("cuda")
+    torch = host.answer("torch")
+    cuda = torch.get("cuda")
     if cuda is None:
-        raise NotKnown("torch cannot be imported")
+        raise NotKnown("torch cannot be imported" if torch else "torch is not installed")
     matters = "Training runs on the CPU, ten to a hundred times as slow."
     if not cuda:
         return hurts("this torch is built without CUDA", matters, "install a build for CUDA",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mmap import PAGESIZE
+
 from pipebench.doctor.checking import check, fine, hurts, know
 from pipebench.doctor.host import OVER_S, Host
 from pipebench.host import cgroups
@@ -11,7 +13,6 @@ from pipebench.units import size
 _TIGHT, _NEARLY = 0.2, 0.05  # of the memory that this process may use
 _LEAST = 1 << 30  # bytes: a few workers with torch in each
 _SWAPPED = 0.01  # of the memory
-_PAGE = 4096
 HUGE = "sys/kernel/mm/transparent_hugepage/enabled"
 
 
@@ -46,7 +47,7 @@ def memory(host: Host) -> Finding:
 def swap(host: Host) -> Finding:
     known = _meminfo(host)
     used = known["SwapTotal"] - known["SwapFree"]
-    moved = _PAGE * (_pages(host.later.get("proc/vmstat", "")) - _pages(host.earlier.get("proc/vmstat", "")))
+    moved = PAGESIZE * (_pages(host.later.get("proc/vmstat", "")) - _pages(host.earlier.get("proc/vmstat", "")))
     remedy = "list what was swapped out, and end it or free some memory"
     command = "grep VmSwap /proc/[0-9]*/status | sort -n -k 2 | tail"
     if moved > 0:
@@ -71,7 +72,7 @@ def huge_pages(host: Host) -> Finding:
     if chosen == "never":
         return know(
             "transparent huge pages are off",
-            "collate writes each batch into fresh memory; with pages of 4 kB, it faults once for every 4 kB.",
+            "In a loader without workers, collate writes each batch into fresh memory: a fault for every small page.",
             "allow programs to ask for them; torch then asks with THP_MEM_ALLOC_ENABLE=1",
             f"echo madvise | sudo tee /{HUGE}",
         )

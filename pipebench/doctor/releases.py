@@ -19,6 +19,9 @@ def torch_and_torchvision(host: Host) -> Finding:
     torch, vision = host.answer("torch"), host.answer("torchvision")
     own, other = (printable(host.versions.get(one, "of an unknown version")) for one in ("torch", "torchvision"))
     matters, remedy = "Scripts fail when they import it.", "install both in one go, from one index, so that they match"
+    if not torch:
+        return know("torch is not installed", "This is not the Python that trains, so its libraries tell little.",
+                    "activate the environment that trains, and run `pipebench doctor` there")  # fmt: skip
     if error := torch.get("error"):
         return hurts(f"torch {own} cannot be imported: {_first_line(error)}", matters, remedy, _TOGETHER)
     if error := vision.get("error"):

@@ -26,7 +26,8 @@ from pipebench.results.loaders import Filter, LoaderResult, SideBySide
 from pipebench.units import printable
 
 Progress = Callable[[int, int, str], None]
-DEADLINE_S = 300.0
+DEADLINE_S = 300.0  # of a process, besides the time for its images
+_IMAGE_S = 0.05  # the slowest loader needs a tenth of it on one core
 _TAG = "PIPEBENCH_LOADER"
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -230,22 +231,28 @@ class _Processes:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
             )  # fmt: skip
+            deadline_s = _deadline_s(job)
             try:
-                status: int | None = process.wait(DEADLINE_S)
+                status: int | None = process.wait(deadline_s)
             except subprocess.TimeoutExpired:
                 status = None
             finally:
                 kill_all_with(_TAG, tag)
                 process.wait()
-        return _answer(place, status)
+        return _answer(place, status, deadline_s)
 
 
-def _answer(place: Path, status: int | None) -> Answer:
+def _deadline_s(job: Job) -> float:
+    """Within how many seconds a process ends that does not hang: one pass is checked, the others are timed."""
+    return DEADLINE_S + _IMAGE_S * len(job.paths) * (1 + job.passes)
+
+
+def _answer(place: Path, status: int | None, deadline_s: float) -> Answer:
     """What the process wrote, or how it ended without an answer, with the last line that it said."""
     with contextlib.suppress(OSError, msgspec.DecodeError):
         return msgspec.json.decode((place / "answer").read_bytes(), type=Answer)
     if status is None:
-        return Answer(missing=f"it did not end within {DEADLINE_S:.0f} s, and was ended")
+        return Answer(missing=f"it did not end within {deadline_s:.0f} s, and was ended: name fewer --images")
     lines = (place / "log").read_text(errors="replace").split("\n")
     said = next((one.strip() for one in reversed(lines) if one.strip()), "it said nothing")
     return Answer(missing=f"its process {how(status)}: {said[:300]}")

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+from urllib.parse import unquote
 from urllib.request import getproxies, proxy_bypass
 
 from pipebench.results.remote import Traffic
@@ -76,11 +77,11 @@ class Fetcher:
         import urllib3
 
         headers = {"Accept-Encoding": "identity", "Connection": "close", "User-Agent": "pipebench"}
-        with _client(address) as client:
-            begin = time.monotonic()
-            with tally.lock:
-                tally.requests += 1
-            try:
+        with tally.lock:
+            tally.requests += 1
+        try:
+            with _client(address) as client:
+                begin = time.monotonic()
                 answer = client.request(
                     "GET", address, preload_content=False, timeout=self._timeout, retries=self._retry, headers=headers
                 )
@@ -88,8 +89,8 @@ class Fetcher:
                     self._stream(answer, address, begin, tally, stop, take)
                 finally:
                     answer.close()
-            except (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError) as error:
-                raise _failed(error) from error
+        except (urllib3.exceptions.HTTPError, http.client.HTTPException, OSError) as error:
+            raise _failed(error) from error
 
     def _stream(
         self,
@@ -123,16 +124,23 @@ class Fetcher:
 
 
 def _client(address: str) -> Any:
-    """A client without connections. It goes by the proxy that the environment names, as curl does."""
+    """A client without connections. It goes by the proxy that the environment names for the scheme of the address.
+
+    A proxy without a scheme is one of HTTP, as for curl. Raises urllib3's ProxySchemeUnknown for one that is not.
+    """
     import urllib3
 
     scheme, _, rest = address.partition("://")
     host = rest.partition("/")[0].rpartition("@")[2]
-    proxy = getproxies().get(scheme)
-    if proxy and not proxy_bypass(host):
-        return urllib3.ProxyManager(proxy)
+    proxy = getproxies().get(scheme.lower())
     verify = os.environ.get("SSL_CERT_FILE") or os.environ.get("REQUESTS_CA_BUNDLE")
-    return urllib3.PoolManager(ca_certs=verify) if verify else urllib3.PoolManager()
+    options: dict[str, Any] = {"ca_certs": verify} if verify else {}
+    if not proxy or proxy_bypass(host):
+        return urllib3.PoolManager(**options)
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    if signed_in := urllib3.util.parse_url(proxy).auth:  # in Latin-1, every byte stays as it is
+        options["proxy_headers"] = urllib3.make_headers(proxy_basic_auth=unquote(signed_in, "latin-1"))
+    return urllib3.ProxyManager(proxy, **options)
 
 
 def _failed(error: BaseException) -> Failed:
@@ -143,6 +151,7 @@ def _failed(error: BaseException) -> Failed:
     if isinstance(error, of.MaxRetryError) and error.reason is not None:
         return _failed(error.reason)
     words = (  # in this order: some that are not connected are time-outs too
+        ("proxy", True, of.ProxySchemeUnknown),
         ("redirected", True, of.ResponseError),
         ("cut-short", False, of.IncompleteRead | http.client.IncompleteRead),
         ("not-connected", False, of.NewConnectionError | of.ProxyError | ConnectionRefusedError),

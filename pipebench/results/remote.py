@@ -14,6 +14,7 @@ _REMEDIES = {  # of failures, by their word in `Traffic`
     "http-404": "check the address",
     "timed-out": "check that the server can be reached (curl -I), or raise --timeout",
     "not-connected": "check host, port and proxy (curl -I)",
+    "proxy": "name a proxy of HTTP (https_proxy=http://host:port), or except the server from it (no_proxy=host)",
     "tls": "check the certificate of the server (curl -I); SSL_CERT_FILE names others to trust",
     "cut-short": "check the server: it ends its answers before their end",
     "reset": "check the server: it resets connections",
@@ -39,7 +40,7 @@ class Traffic:
 
     `failures` counts attempts that failed, by how: `timed-out` (no byte for the time-out), `reset`, `cut-short` (fewer
     bytes than the server had announced), `empty` (no byte at all), `redirected` (without an end), `not-connected`,
-    `tls`, `not-http`, or the status, such as `http-403`.
+    `proxy` (the environment names one that is not of HTTP), `tls`, `not-http`, or the status, such as `http-403`.
     `retries` of them were tried again. `given_up` are shards that were not: it cannot help, or there were too many.
     """
 

@@ -8,6 +8,7 @@ import pytest
 from planted_hosts import GB, MEMINFO, PILLOW, SMI, STAT, TORCH
 
 from pipebench import doctor
+from pipebench.doctor import memory
 from pipebench.doctor.asking import Answer
 from pipebench.doctor.checking import CHECKS
 from pipebench.doctor.examining import finding, findings
@@ -35,6 +36,8 @@ NO_CUDA = {"torch": {**TORCH, "cuda": ""}}
 ROCM = {"torch": {**TORCH, "cuda": "", "hip": "6.4"}}
 UNSEEN = {"device": {"available": False, "devices": 0, "said": "The NVIDIA driver on your system is too old"}}
 LIBJPEG9 = {"pillow": {**PILLOW, "turbo": False, "jpeg": "9.5"}}
+MISSING = {"missing": True}
+SWAPPED = {"files": {"proc/vmstat": "pswpin 300\npswpout 0\n"}, "before": {"proc/vmstat": "pswpin 200\npswpout 0\n"}}
 NMS = {"torchvision": {"error": "RuntimeError: operator torchvision::nms does not exist"}}
 
 # check, level, words of the finding, what is planted
@@ -70,8 +73,7 @@ CASES = [
     ("memory", FINE, "2.15 GB of 2.15 GB", {"files": {"sys/fs/cgroup/memory.max": f"{2 * GB}",
      "sys/fs/cgroup/memory.current": f"{2 * GB}", "sys/fs/cgroup/memory.stat": f"anon 5\ninactive_file {2 * GB}\n"}}),
     ("memory", FINE, "21.5 GB of 34.4 GB", {}),
-    ("swap", HURTS, "410 kB were swapped within 2 s",
-     {"files": {"proc/vmstat": "pswpin 300\npswpout 0\n"}, "before": {"proc/vmstat": "pswpin 200\npswpout 0\n"}}),
+    ("swap", HURTS, "were swapped within 2 s", SWAPPED),
     ("swap", KNOW, "4.29 GB are swapped out", {"files": {"proc/meminfo": MEMINFO.format(20 << 20, 4 << 20)}}),
     ("swap", FINE, "none in use", {}),
     ("huge pages", KNOW, "are off", {"files": {HUGE: "always madvise [never]"}}),
@@ -121,6 +123,7 @@ CASES = [
      {"answers": {**NO_TORCH, "opencv": {"missing": True}}}),
     ("torch and torchvision", HURTS, "operator torchvision::nms does not exist", {"answers": NMS}),
     ("torch and torchvision", HURTS, "libcudart.so.12", {"answers": NO_TORCH}),
+    ("torch and torchvision", KNOW, "torch is not installed", {"answers": {"torch": MISSING}}),
     ("torch and torchvision", KNOW, "asks for torch ==2.14.0, and torch is 2.15.0", {"pair": ("torch==2.14.0",)}),
     ("torch and torchvision", KNOW, "asks for torch >=2.16", {"pair": ("torch (>=2.16)",)}),
     ("torch and torchvision", UNKNOWN, "asked for 5.5 s", {"answers": {"torch": None}, "late": {"torch": 5.5}}),
@@ -142,6 +145,8 @@ CASES = [
     ("devices", UNKNOWN, "asked for 5.5 s", {"smi": None, "answers": {"device": None}, "late": {"device": 5.5}}),
     ("torch and the device", HURTS, "built without CUDA", {"answers": NO_CUDA | UNSEEN}),
     ("torch and the device", HURTS, "driver on your system is too old", {"answers": UNSEEN}),
+    ("torch and the device", UNKNOWN, "torch is not installed",
+     {"answers": {"torch": MISSING, "device": MISSING}}),
     ("torch and the device", KNOW, "hides every device", {"answers": UNSEEN, "environ": {"CUDA_VISIBLE_DEVICES": ""}}),
     ("torch and the device", FINE, "no GPU", {"smi": None, "answers": NO_CUDA | UNSEEN}),
     ("torch and the device", FINE, "torch for CUDA 13.0 sees 1 device", {"smi": None}),
@@ -168,6 +173,12 @@ def test_a_check_says_what_was_planted(tmp_path, name, level, words, planted):
     assert bool(found.matters and found.remedy) == (level in (HURTS, KNOW))
     if found.command.startswith(ONLY_SHOW):  # then the remedy says no more than that
         assert "list " in found.remedy or found.remedy.startswith("measure it")
+
+
+@pytest.mark.parametrize(("page", "said"), [(4096, "410 kB were"), (65536, "6.55 MB were")])
+def test_the_kernel_counts_what_is_swapped_in_its_own_pages(tmp_path, monkeypatch, page, said):
+    monkeypatch.setattr(memory, "PAGESIZE", page)
+    assert said in finding("swap", CHECKS["swap"], planted_hosts.host(tmp_path, **SWAPPED)).found
 
 
 def test_every_check_has_a_machine_that_is_well_and_one_that_is_not():

@@ -1,5 +1,8 @@
 """The contract of every kind that is installed, on a few small images: its output is right on each of its tasks."""
 
+import sys
+from unittest.mock import MagicMock
+
 import cv2
 import pytest
 import small_jobs
@@ -7,6 +10,7 @@ import torch
 
 from pipebench.host import process_tree
 from pipebench.loaders import kind
+from pipebench.loaders.kinds import dali
 from pipebench.loaders.one_round import done, lacking
 from pipebench.results.loaders import FILTERS
 
@@ -33,6 +37,20 @@ def test_a_kind_gives_every_crop_of_its_task(name, task, tmp_path):
     answer = done(small_jobs.job(paths, tmp_path / "copy", name, task, passes=2), found)
     assert [one.images for one in answer.round.passes] == [small_jobs.IMAGES] * 2
     assert answer.library.startswith(found.distribution)
+
+
+def test_dali_fills_up_its_last_batch_and_takes_images_as_they_are_stored(monkeypatch):
+    """Where DALI is installed, the test above does not show it: its images fill whole batches, and none is turned."""
+    made = MagicMock(pipeline_def=lambda function: lambda **settings: function())
+    for name in ("nvidia", "nvidia.dali"):
+        monkeypatch.setitem(sys.modules, name, made)
+    fn = made.dali.fn
+    monkeypatch.setitem(sys.modules, "nvidia.dali.fn", fn)
+    fn.readers.file.return_value = fn.random_crop_generator.return_value = MagicMock(), MagicMock()
+    dali._pipeline(small_jobs.plan(("a.jpg",)), on_gpu=False)
+    assert fn.readers.file.call_args.kwargs["pad_last_batch"] is True
+    for operator in (fn.peek_image_shape, fn.decoders.image_slice):
+        assert operator.call_args.kwargs["adjust_orientation"] is False
 
 
 @pytest.mark.parametrize("name", kind.names())

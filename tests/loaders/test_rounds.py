@@ -175,11 +175,18 @@ def test_a_full_disk_is_said_with_its_folder(monkeypatch):
 
 def test_a_process_that_dies_is_a_reason(tmp_path):
     (tmp_path / "log").write_text("loading\nImportError: libavcodec.so.61: cannot open\n\n")
-    assert rounds._answer(tmp_path, 1).missing == (
+    assert rounds._answer(tmp_path, 1, 300.0).missing == (
         "its process left with exit status 1: ImportError: libavcodec.so.61: cannot open"
     )
-    assert rounds._answer(tmp_path, -9).missing.startswith("its process was killed by SIGKILL")
-    assert "did not end within 300 s" in rounds._answer(tmp_path, None).missing
+    assert rounds._answer(tmp_path, -9, 300.0).missing.startswith("its process was killed by SIGKILL")
+
+
+def test_a_process_that_hangs_is_ended_later_the_more_images_it_has(tmp_path):
+    job = small_jobs.job(("a.jpg",) * 50_000, tmp_path, passes=2)
+    assert rounds._answer(tmp_path, None, rounds._deadline_s(job)).missing == (
+        "it did not end within 7800 s, and was ended: name fewer --images"
+    )
+    assert rounds._deadline_s(replace(job, paths=("a.jpg",) * 1024)) < 500
 
 
 def test_an_unknown_loader_is_answered_with_the_nearest():

@@ -35,7 +35,8 @@ class Faulty(ThreadingHTTPServer):
     """Answers every path with the shard, unless a fault is planned for it: a list of faults, one for each request.
 
     After the last planned fault, the shard comes whole; a fault that ends in "!" comes for ever. `bytes_per_s` paces
-    each connection. `seen` counts the requests by path, and `open` the connections that are answered now.
+    each connection. `seen` counts the requests by path, `signed_in` has who asked it as a proxy, and `open` are the
+    connections that are answered now.
     """
 
     daemon_threads = True
@@ -44,7 +45,7 @@ class Faulty(ThreadingHTTPServer):
     def __init__(self, content, bytes_per_s=None):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.content, self.bytes_per_s = content, bytes_per_s
-        self.plan, self.seen, self.released = {}, Counter(), threading.Event()
+        self.plan, self.seen, self.signed_in, self.released = {}, Counter(), [], threading.Event()
         self.open = self.most_open = 0
         self.lock = threading.Lock()
 
@@ -83,6 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         fault = self.server.fault(self.path.strip("/").partition("?")[0])
         with self.server.lock:
+            self.server.signed_in.append(self.headers.get("Proxy-Authorization"))
             self.server.open += 1
             self.server.most_open = max(self.server.most_open, self.server.open)
         try:

@@ -1,5 +1,6 @@
 """One shard: whatever the server does, the attempts end, are bounded, and are counted by what went wrong."""
 
+import base64
 import socket
 import threading
 
@@ -7,6 +8,7 @@ import pytest
 from servers import faulty, shard
 
 from pipebench.remote import fetching
+from pipebench.results.remote import remedy_for
 
 TIMEOUT_S = 0.3
 
@@ -89,6 +91,34 @@ def test_a_port_where_nothing_listens():
         taken.bind(("127.0.0.1", 0))
         failed, tally, _ = fetched(f"http://127.0.0.1:{taken.getsockname()[1]}/a.tar", retries=1)
     assert failed.kind == "not-connected" and tally.requests == 2
+
+
+@pytest.mark.parametrize(
+    ("named", "who"),
+    [("{}", None), ("http://{}", None), ("http://me:p%40ss@{}", "me:p@ss"), ("m%C3%A9:@{}", "mé:")],
+)
+def test_a_proxy_of_the_environment_is_asked_and_told_who_asks(content, monkeypatch, named, who):
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with faulty(content) as proxy:
+        monkeypatch.setenv("http_proxy", named.format(f"127.0.0.1:{proxy.server_port}"))
+        failed, _, came = fetched("http://nowhere.invalid/a.tar")
+    assert failed is None and came == content and list(proxy.seen) == ["http://nowhere.invalid/a.tar"]
+    assert proxy.signed_in == [who and f"Basic {base64.b64encode(who.encode()).decode()}"]
+
+
+def test_a_proxy_that_is_not_of_http_is_said_at_once(monkeypatch):
+    monkeypatch.setenv("https_proxy", "socks5h://127.0.0.1:9")
+    failed, tally, _ = fetched("https://nowhere.invalid/a.tar")
+    assert failed.permanent and (tally.requests, tally.failures, tally.given_up) == (1, {"proxy": 1}, 1)
+    assert remedy_for("proxy").startswith("name a proxy of HTTP")
+
+
+def test_certificates_that_the_environment_names_are_trusted_behind_a_proxy_too(monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", "/mine.pem")
+    for proxy in ("", "http://127.0.0.1:9"):
+        monkeypatch.setenv("https_proxy", proxy)
+        assert fetching._client("https://nowhere.invalid/a.tar").connection_pool_kw["ca_certs"] == "/mine.pem"
 
 
 def test_a_stop_ends_a_trickle_and_is_no_failure(content):

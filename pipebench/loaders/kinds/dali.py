@@ -43,13 +43,17 @@ def _pipeline(plan: Plan, on_gpu: bool) -> Any:
     def crops() -> Any:
         encoded, indices = fn.readers.file(
             files=list(plan.paths), labels=list(range(len(plan.paths))), name="reader", random_shuffle=True,
-            initial_fill=len(plan.paths), seed=plan.seed,
+            initial_fill=len(plan.paths), seed=plan.seed, pad_last_batch=True,  # or a batch goes on in the next pass
         )  # fmt: skip
         anchor, shape = fn.random_crop_generator(
-            fn.peek_image_shape(encoded), random_area=[0.08, 1.0], random_aspect_ratio=[3 / 4, 4 / 3]
+            fn.peek_image_shape(encoded, adjust_orientation=False),
+            random_area=[0.08, 1.0],
+            random_aspect_ratio=[3 / 4, 4 / 3],
         )
         mirrored = fn.random.coin_flip(probability=0.5)
-        images = fn.decoders.image_slice(encoded, anchor, shape, axis_names="HW", device=device, output_type=types.RGB)
+        images = fn.decoders.image_slice(
+            encoded, anchor, shape, axis_names="HW", device=device, output_type=types.RGB, adjust_orientation=False
+        )
         images = fn.resize(images, size=[plan.side, plan.side], interp_type=types.INTERP_LINEAR, antialias=antialias)
         images = fn.flip(images, horizontal=mirrored)
         return fn.transpose(images, perm=[2, 0, 1]), indices, anchor, shape, mirrored
