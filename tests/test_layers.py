@@ -40,9 +40,9 @@ HOUSE = {
     "watch.stages": "labels transforms hidden_errors webdataset in_place called iterables library_calls "
     "finding_transforms",
     "watch.worker": "pickling stack_place contents batch_sums standins fetching",
-    "watch.script": "made dividing described lost_workers wait_parts arrivals device_idle main_thread own_steps "
-    "phases backward ranks loop_place loop_looks loop_spans without_loader left_on optimisers relays spawned_workers "
-    "transfers iterators webdataset_loader",
+    "watch.script": "made dividing described lost_workers wait_parts arrivals training_device device_idle main_thread "
+    "own_steps phases backward ranks loop_place loop_looks loop_spans without_loader left_on optimisers relays "
+    "spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting leaving dealing in_step edits examining memo asked compared chains row_pieces row_code "
     "indexing pictures arms stretches open_files passes session patching",

@@ -230,6 +230,9 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
     "bound-not-on-device": lambda found: (
         "Nothing was replayed from the device's memory, because a window does not fit there."
     ),
+    "bound-no-device": lambda found: (
+        "Nothing was replayed from a device's memory, because it was not known which device trains."
+    ),
     "bound-no-window": lambda found: f"Windows of batches of {size(found['batch_bytes'])} do not fit: {_left(found)}.",
     "bound-small-windows": lambda found: f"Windows have at most {found['batches']} batches: {_left(found)}.",
     "bound-few-steps": lambda found: (

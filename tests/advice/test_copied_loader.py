@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import time
 import types
 import weakref
 
@@ -13,6 +14,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 from pipebench.watch.trial import arms, passes
 from pipebench.watch.trial.dealing import Deal
 from pipebench.watch.trial.session import Trial
+from pipebench.watch.trial.stretches import Clock
 
 
 class Infinite(DataLoader):
@@ -138,7 +140,7 @@ def test_a_pass_of_a_changed_loader_begins_the_sampler_and_draws_as_torch_does(w
 
 def _left_alone(recording_of, loader):
     """The trial of a script that has taken one batch from `loader`."""
-    trial = Trial(recording_of, lambda loader, number: True, lambda: None)
+    trial = Trial(recording_of, lambda loader, number: True, lambda: None, Clock(time.perf_counter, lambda: None))
     iterator = trial.iterate(loader, DataLoader.__iter__, _BaseDataLoaderIter.__next__)
     return trial, iterator
 

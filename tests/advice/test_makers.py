@@ -7,6 +7,7 @@ import pytest
 import torch
 from fakes import Loader, Script, World
 
+from pipebench.watch.script.training_device import TrainingDevice
 from pipebench.watch.trial import patching
 from pipebench.watch.trial.patching import Makers
 
@@ -127,7 +128,7 @@ def test_a_loader_with_an_iterator_around_torchs_is_not_tried(tmp_path, kind, re
     written, numbers = [], {}
     settings = types.SimpleNamespace(folder=str(tmp_path), shared="")
     recording = types.SimpleNamespace(settings=settings, write=written.append, fault=None, before_stop=[], on=True)
-    trying = patching.Trying(recording, numbers, lambda: None)
+    trying = patching.Trying(recording, numbers, lambda: None, TrainingDevice())
     trying.watch(torch.utils.data.dataloader)
     try:
         loader = kind(range(4))

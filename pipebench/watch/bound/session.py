@@ -37,6 +37,7 @@ from pipebench.watch.record.recording import Recording
 from pipebench.watch.script.made import length_of
 from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.script.ranks import present
+from pipebench.watch.script.training_device import cuda_in_use
 
 MEASURED, FAILED = 0, 1  # the exit statuses
 # Times the last-level cache: a replayed window is at least this large, or this much is written before the replay.
@@ -197,9 +198,11 @@ class Bound:
         budget = (free_memory() or 1 << 62) * _MEMORY_SHARE / self._of
         most, why, left = min(self._limits(iterator, batch, budget))
         replays = [IDLE, BUSY] if workers else [IDLE]
-        device = _cuda()
-        if device is not None:
-            room = int(device.mem_get_info()[0] * _DEVICE_SHARE) // one
+        cuda, device = cuda_in_use(), self.loop.device.index()
+        if cuda is not None and device is None:
+            notes.append(Reason("bound-no-device", {}))
+        elif cuda is not None:
+            room = int(cuda.mem_get_info(device)[0] * _DEVICE_SHARE) // one
             if room < LEAST_WINDOW:
                 notes.append(Reason("bound-not-on-device", {}))
             else:
@@ -216,8 +219,7 @@ class Bound:
             notes.append(Reason("bound-bursts", {"batches": schedule.window, "workers": workers}))
         swept = self._sweeper(one * schedule.window)
         pin = bool(getattr(iterator, "_pin_memory", False))
-        finish = device.synchronize if device is not None else _nothing
-        where = None if device is None else f"cuda:{device.current_device()}"
+        finish, where = self.loop.device.synchronize, None if device is None else f"cuda:{device}"
         means = Means(time.perf_counter, finish, swept, budget, pin, where, _batch_size(self._loaders, iterator))
         self.recording.write(BoundPlan(
             loader=self.number, steps=self.steps, window=schedule.window, rounds=schedule.rounds, given=given,
@@ -292,13 +294,6 @@ def _exhausted(iterator: Any) -> NoReturn:
 
 def _nothing(*_: object) -> None:
     pass
-
-
-def _cuda() -> Any:
-    """`torch.cuda` if the script itself has initialised it, else None."""
-    torch: Any = sys.modules.get("torch")
-    cuda = getattr(torch, "cuda", None)
-    return cuda if cuda is not None and cuda.is_initialized() else None
 
 
 def _batch_size(loaders: Any, iterator: Any) -> int | None:

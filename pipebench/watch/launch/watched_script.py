@@ -81,7 +81,7 @@ class WatchedScript:
     def _trying(self) -> Trying:
         from pipebench.watch.trial.patching import Trying
 
-        return Trying(self.recording, self.loaders.numbers, self._quiet)
+        return Trying(self.recording, self.loaders.numbers, self._quiet, self.loop.device)
 
     def start(self) -> None:
         """Patches what is imported now and what will be imported. A fault goes to the report; the script runs on."""

@@ -27,6 +27,7 @@ def watched_backward(loop: LoopPhases, function: Callable[..., Any]) -> Callable
             return function(*args, **kwargs)
         loop.spend(FORWARD, unnamed=FORWARD)
         loop.here.open[-1].trained = True
+        loop.device.backward_of(args[0] if args else kwargs.get("tensors"))
         try:
             return function(*args, **kwargs)
         finally:

@@ -1,6 +1,6 @@
 """Measures how long a CUDA device is idle while the loop waits for a batch. Nothing here synchronises.
 
-Two events are recorded on the current stream: one when `next()` is called, one when it returns. The first completes
+Two events are recorded on its current stream: one when `next()` is called, one when it returns. The first completes
 when the device has finished all earlier work. The second completes when the host has the batch and the device has
 finished all work before it. The time between them, on the device's own clock, is the device's idle time in the wait.
 """
@@ -12,14 +12,17 @@ from collections import deque
 from typing import Any
 
 from pipebench.watch.record.lines import DeviceIdleTime, DeviceWait
+from pipebench.watch.script.training_device import TrainingDevice
 
 _MOST = 64
 
 
 class IdleDevice:
-    """The idle time of the current device in the waits of one pass. A high value: the device itself waits for data."""
+    """The idle time of the device that trains, in the waits of one pass. A high value: it waits for data itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: TrainingDevice) -> None:
+        self._device = device
+        self._index: int | None = None
         self._begun: Any = None
         self._ended: Any = None
         self._flying: deque[tuple[Any, Any, Any, int, int | None, bool]] = deque()
@@ -28,7 +31,8 @@ class IdleDevice:
         self._waits = 0
 
     def begin(self) -> None:
-        self._begun = _recorded()
+        self._index = self._device.index()
+        self._begun = _recorded(self._index)
 
     def end(self, host: int = 0, turn: int | None = None, counts: bool = True) -> None:
         """Ends the wait at `host` on the host's clock. `turn` is its number if the trace must show it, else None.
@@ -37,7 +41,7 @@ class IdleDevice:
         """
         before, self._ended = self._ended, None
         if self._begun is not None and len(self._flying) < _MOST:
-            self._ended = _recorded()
+            self._ended = _recorded(self._index)
             if self._ended is not None:
                 self._flying.append((before, self._begun, self._ended, host, turn, counts))
         self._begun = None
@@ -75,12 +79,14 @@ def _between(before: Any, after: Any) -> int | None:
     return int(before.elapsed_time(after) * 1e6) if same else None
 
 
-def _recorded() -> Any:
-    """A new event on the current stream; None if CUDA is not in use, or while a CUDA graph is captured."""
-    torch: Any = sys.modules.get("torch")
-    cuda = getattr(torch, "cuda", None)
-    if cuda is None or not cuda.is_initialized() or cuda.is_current_stream_capturing():
+def _recorded(index: int | None) -> Any:
+    """A new event on the current stream of a device; None without a device, or while a CUDA graph is captured."""
+    if index is None:
         return None
-    event = cuda.Event(enable_timing=True)
-    event.record()
+    cuda: Any = sys.modules["torch"].cuda
+    with cuda.device(index):
+        if cuda.is_current_stream_capturing():
+            return None
+        event = cuda.Event(enable_timing=True)
+        event.record()
     return event

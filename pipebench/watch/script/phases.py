@@ -37,6 +37,7 @@ from pipebench.watch.script.arrivals import Arrivals
 from pipebench.watch.script.device_idle import IdleDevice
 from pipebench.watch.script.main_thread import MainThread
 from pipebench.watch.script.own_steps import OwnTime
+from pipebench.watch.script.training_device import TrainingDevice
 
 _KEPT = 20_000
 _LOGGED = 8192  # of one iteration, which is as long as the script takes to ask for the next batch
@@ -49,7 +50,7 @@ class Pass:
     that this thread is not the main one, and `batch` is then the `id` of its last batch.
     """
 
-    def __init__(self, recording: Recording, loader: int, number: int) -> None:
+    def __init__(self, recording: Recording, loader: int, number: int, device: TrainingDevice) -> None:
         self.recording = recording
         self.loader = loader
         self.number = number
@@ -62,7 +63,7 @@ class Pass:
         self.batch: int | None = None
         self.log: list[int] = []
         self.pace = Pace(recording.file.began, number)
-        self.device = IdleDevice()
+        self.device = IdleDevice(device)
         self.waiting = False
         self.gone: weakref.ref[Any] | None = None
         self.arrived: Arrival | None = None
@@ -171,6 +172,7 @@ class LoopPhases:
         self.completed = 0
         self.arrivals = Arrivals()
         self.account = MainThread(recording)
+        self.device = TrainingDevice()
         self.own: OwnTime | None = None  # set on a rank
         self.trains: set[int] = set()  # loaders whose loop came to a backward
         self._together: set[tuple[int, int]] = set()
@@ -319,7 +321,7 @@ class LoopPhases:
         earlier = self.passes.get(iterator)
         if earlier is not None:
             self._left(earlier)
-        self.passes[iterator] = this = Pass(self.recording, loader, number)
+        self.passes[iterator] = this = Pass(self.recording, loader, number, self.device)
         this.gone = weakref.ref(iterator, lambda _: self.recording.guarded("leaving a loop", lambda: self._gone(this)))
         self.starts(this)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -16,8 +17,10 @@ from pipebench.watch.record.trial_lines import FunctionPlace, LoaderMade
 from pipebench.watch.script.loop_looks import OFTEN_S, LoopLooker
 from pipebench.watch.script.made import Calls, calls_to, length_of, within
 from pipebench.watch.script.ranks import present
+from pipebench.watch.script.training_device import TrainingDevice
 from pipebench.watch.trial import arms
 from pipebench.watch.trial.session import Trial
+from pipebench.watch.trial.stretches import Clock
 
 _SETTINGS = ("num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "in_order", "batch_size", "timeout")
 Place = tuple[str, int, int, int, int, str]
@@ -115,10 +118,11 @@ def _refusal(loader: Any, whole_command: bool) -> str:
 class Trying:
     """What `advise` adds to a watched script. Its patches are apart from the recording's, and stay when that ends."""
 
-    def __init__(self, recording: Recording, numbers: Any, quiet: Callable[[], object]) -> None:
+    def __init__(self, recording: Recording, numbers: Any, quiet: Callable[[], object], device: TrainingDevice) -> None:
         self.makers = Makers(recording, numbers)
         self.looker = LoopLooker(recording, OFTEN_S)
-        self.trial = Trial(recording, self.makers.has_number, quiet, number_of=self.makers.number_of)
+        clock = Clock(time.perf_counter, device.synchronize)
+        self.trial = Trial(recording, self.makers.has_number, quiet, clock, self.makers.number_of)
         self.patches = Patches(recording.fault)
 
     def watch(self, module: Any) -> None:

@@ -73,12 +73,12 @@ class Trial:
         recording: Recording,
         has_number: Callable[[Any, int], bool],
         quiet: Callable[[], object],
-        clock: Clock | None = None,
+        clock: Clock,
         number_of: Callable[[Any], int | None] = _nothing,
     ) -> None:
         self.recording, self.has_number, self.quiet, self.number_of = recording, has_number, quiet, number_of
         self.pid = os.getpid()
-        self.clock = clock or Clock(time.perf_counter, _finish_device)
+        self.clock = clock
         self.orders: Orders | InStep = Orders(recording.settings.folder)
         self._alone: bool | None = None  # not known before the first batch
         self.order: Order | None = None
@@ -391,10 +391,3 @@ class Trial:
                 self.guarded(self.examining.end)
             self.leave_pass()
             self.passes.order_over()
-
-
-def _finish_device() -> None:
-    torch: Any = sys.modules.get("torch")
-    cuda = getattr(torch, "cuda", None)
-    if cuda is not None and cuda.is_initialized():
-        cuda.synchronize()

@@ -15,6 +15,7 @@ from pipebench.watch.bound.schedule import Schedule
 from pipebench.watch.bound.session import FAILED, Bound
 from pipebench.watch.record.bound_lines import BoundEnded, BoundPlan, Reason
 from pipebench.watch.record.program_lines import RankFound
+from pipebench.watch.script.training_device import TrainingDevice
 
 RANK = RankFound(1, 4, 1, "host:1")
 
@@ -62,7 +63,9 @@ def _bound(written: list[Any], iterator: _Iterator, steps: int) -> Bound:
         guarded=lambda _, act: act(),
     )  # fmt: skip
     this = SimpleNamespace(loader=1, trained=True)
-    loop = SimpleNamespace(passes={iterator: this}, recorded=lambda _: None, leave=lambda _: None)
+    loop = SimpleNamespace(
+        passes={iterator: this}, recorded=lambda _: None, leave=lambda _: None, device=TrainingDevice()
+    )
     return Bound(recording, loop, lambda: None)  # type: ignore[arg-type]  # stand-ins of what it uses
 
 

@@ -21,6 +21,7 @@ from pipebench.watch.bound.schedule import BUSY, DEVICE, IDLE, LARGEST_WINDOW, L
 from pipebench.watch.bound.session import Bound
 from pipebench.watch.read.bound import bound_result
 from pipebench.watch.record.bound_lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow, Reason
+from pipebench.watch.script.training_device import TrainingDevice
 
 LIVE_S, STEP_S = 3.0, 1.0
 REPLAYS = ((IDLE,), (IDLE, BUSY), (IDLE, BUSY, DEVICE))
@@ -291,6 +292,9 @@ def test_an_exception_of_a_loader_counts_nothing_and_passes_on() -> None:
     assert [one.seconds for one in world.alternation._window] == [STEP_S + LIVE_S]
 
 
+LOOP: Any = SimpleNamespace(device=TrainingDevice())
+
+
 class _Iterator:
     _num_workers = 0
 
@@ -302,7 +306,7 @@ def _recording(**settings: Any) -> Any:
 @pytest.mark.parametrize(("free", "size"), [(1000, 500), (10_000, 50_000)])
 def test_no_window_is_planned_that_memory_cannot_hold(free: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "free_memory", lambda: free)
-    bound = Bound(_recording(), SimpleNamespace(), lambda: None)
+    bound = Bound(_recording(), LOOP, lambda: None)
     with pytest.raises(Refused) as refused:
         bound._plan(_Iterator(), torch.zeros(size // 4), 1)
     reason = refused.value.reason
@@ -318,13 +322,13 @@ def test_a_window_is_made_to_fit_memory_and_that_is_said(monkeypatch: pytest.Mon
     written: list[Any] = []
     recording = _recording(bound=400)
     recording.write = written.append
-    Bound(recording, SimpleNamespace(), lambda: None)._plan(_Iterator(), torch.zeros(200), 1)
+    Bound(recording, LOOP, lambda: None)._plan(_Iterator(), torch.zeros(200), 1)
     assert written[0].window == 5 and written[0].notes[0].code == "bound-small-windows"
     assert written[0].notes[0].values == {"batches": 5, "limit": "memory", "left": 10_000}
 
 
 def test_too_few_steps_are_refused_with_how_many_it_takes() -> None:
-    bound = Bound(_recording(bound=8), SimpleNamespace(), lambda: None)
+    bound = Bound(_recording(bound=8), LOOP, lambda: None)
     with pytest.raises(Refused) as refused:
         bound._plan(_Iterator(), torch.zeros(10), 1)
     assert refused.value.reason == Reason("bound-few-steps", {"steps": 8, "needed": 14})

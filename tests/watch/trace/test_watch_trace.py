@@ -28,6 +28,7 @@ from pipebench.watch.record.lines import (
 )
 from pipebench.watch.script import device_idle
 from pipebench.watch.script.device_idle import IdleDevice
+from pipebench.watch.script.training_device import TrainingDevice
 from pipebench.watch.trace.device_timeline import chains, placed
 from pipebench.watch.trace.perfetto import trace_events, write_trace
 from pipebench.watch.trace.tracks import DEVICE, Slice, group, lay
@@ -148,8 +149,8 @@ class _Event:
 def test_waits_are_placed_by_events_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     last = _Event(66, done=False)
     events = iter([_Event(10), _Event(12), _Event(30), _Event(30.5), _Event(60), last])
-    monkeypatch.setattr(device_idle, "_recorded", lambda: next(events))
-    idle = IdleDevice()
+    monkeypatch.setattr(device_idle, "_recorded", lambda index: next(events))
+    idle = IdleDevice(TrainingDevice())
     for turn in range(3):
         idle.begin()
         idle.end(100 + turn, turn)

@@ -1,0 +1,60 @@
+"""The CUDA device that the script trains on. It need not be the current one: `model.to("cuda:1")` leaves that at 0."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+class TrainingDevice:
+    """The device of the last loss; before the first backward, one on which the script holds memory.
+
+    No other device is touched: CUDA would make a context there, which takes memory.
+    """
+
+    def __init__(self) -> None:
+        self._index: int | None = None
+
+    def backward_of(self, losses: Any) -> None:
+        """Notes what `torch.autograd.backward` was called with."""
+        torch: Any = sys.modules["torch"]
+        for one in losses if isinstance(losses, (tuple, list)) else (losses,):
+            if isinstance(one, torch.Tensor):
+                with torch._C.DisableTorchFunction():  # no `__torch_function__` of the script hears of it
+                    device = one.device
+                if device.type == "cuda":
+                    self._index = device.index
+
+    def index(self) -> int | None:
+        """Its number; None if CUDA is not in use, or if the device is not known."""
+        if self._index is None and (cuda := cuda_in_use()) is not None:
+            self._index = _held(cuda)
+        return self._index
+
+    def synchronize(self) -> None:
+        """Waits until the device has done all its work. Without a device, does nothing."""
+        index = self.index()
+        if index is not None:
+            sys.modules["torch"].cuda.synchronize(index)
+
+
+def cuda_in_use() -> Any:
+    """`torch.cuda` if the script itself has initialised it, else None."""
+    cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
+    return cuda if cuda is not None and cuda.is_initialized() else None
+
+
+def _held(cuda: Any) -> int | None:
+    """The current device if the script holds memory there, or else the only one where it does."""
+    found = [index for index in range(cuda.device_count()) if _holds_memory(cuda, index)]
+    if len(found) > 1:
+        now: int = cuda.current_device()
+        return now if now in found else None
+    return found[0] if found else None
+
+
+def _holds_memory(cuda: Any, index: int) -> bool:
+    try:
+        return bool(cuda.memory_reserved(index))
+    except RuntimeError:  # an allocator of the script's own keeps no count
+        return False
