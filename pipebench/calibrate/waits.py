@@ -59,10 +59,13 @@ def compare(
 
 
 def idle(known: Sequence[int], result: WatchResult) -> list[PlantedFigure]:
-    """The device's idle time per wait, compared with the part of each wait in which no kernel ran."""
+    """The device's idle time per wait, compared with the part of each wait in which no kernel ran.
+
+    The first wait is start-up, which the report does not count.
+    """
     seen: Any = result.device_idle
     iteration = sum(one.s_per_iteration for one in result.loop)
-    return [_row("device idle", statistics.fmean(known) * 1e-9, seen.s_per_iteration, iteration)]
+    return [_row("device idle", statistics.fmean(known[1:]) * 1e-9, seen.s_per_iteration, iteration)]
 
 
 def _row(name: str, truth_s: float, found_s: float, iteration: float) -> PlantedFigure:
