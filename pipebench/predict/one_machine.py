@@ -22,7 +22,7 @@ def one_machine(passport: Passport, asked: Asked, ways: Sequence[LoopCosts], err
 
     Without a consumer, the device is the script's own loop, if it never waited. None: it is nothing but waiting.
     """
-    costs, cores = ways[0], asked.cores or passport.cores
+    costs, cores = ways[0], asked.cores or passport.all_cores
     device = asked.consumer or _unhindered(costs, cores)
     batches = device / costs.samples
     if not 0 < device < math.inf or not core_s(costs, 1):

@@ -30,12 +30,14 @@ def passport_of(watched: WatchResult, advice: Advice | None = None, loader: int 
     if costs is None:
         return None
     stages = (one for one in watched.stages if one.loader == costs.loader)
+    cores, taken, shared = _part(watched, costs)
     return Passport(
         costs=costs,
         stages=tuple(StageShare(one.name, one.kind, one.worker_share) for one in stages),
-        cores=watched.usable_cores,
-        others=others(costs, watched.usable_cores, watched.taken_cores if watched.host is not None else None),
+        cores=cores,
+        others=others(costs, cores, taken if _foreign_known(watched) else None),
         tried=tuple(_tried(costs, advice)) if advice is not None else (),
+        shared_cores=shared,
     )
 
 
@@ -69,6 +71,25 @@ def others(costs: LoopCosts, cores: float, foreign_cores: float | None) -> float
     ready = cores * (1 + waited_s / cpu_s)
     beside = (own_s + waited_s - (cpu_s + waited_s) / max(1, costs.workers)) / costs.iteration_s
     return max(used, ready - 1 - beside)
+
+
+def _part(watched: WatchResult, costs: LoopCosts) -> tuple[float, float, float | None]:
+    """The cores of the loop, those of them that others use, and the cores that it shares with other ranks.
+
+    Ranks go in step: where one gets faster, the others do, and need more. So each keeps the part that it has now, and
+    the others are no load that stays as it is.
+    """
+    host, own = watched.host, core_s(costs, costs.workers) / costs.iteration_s
+    if host is None or not host.shared_cores or not host.sibling_cores or not own:
+        return watched.usable_cores, watched.taken_cores, None
+    shared = host.shared_cores
+    part = min(watched.usable_cores, shared * own / (own + host.sibling_cores))
+    elsewhere = max(0.0, (host.machine_cores or shared) - shared)
+    return part, max(0.0, (host.foreign_cores or 0.0) - elsewhere) * part / shared, shared
+
+
+def _foreign_known(watched: WatchResult) -> bool:
+    return watched.host is not None and watched.host.foreign_cores is not None
 
 
 def _main(watched: WatchResult, advice: Advice | None, loader: int | None) -> LoopCosts | None:

@@ -45,7 +45,7 @@ def plan(passport: Passport, asked: Asked) -> Plan:
     found = Plan(
         asked,
         costs.workers,
-        passport.cores,
+        passport.all_cores,
         costs.samples / costs.iteration_s,
         rows,
         best,
@@ -56,8 +56,9 @@ def plan(passport: Passport, asked: Asked) -> Plan:
         from_alone=not costs.workers,
         unread=not costs.read_bytes,
         one_machine=one_machine(passport, asked, question.ways, error),
-        others=passport.others,
-        others_told=told if told > passport.others else None,
+        others=passport.others * passport.ranks,
+        others_told=told * passport.ranks if told > passport.others else None,
+        part=question.cores if passport.shared_cores is not None and asked.devices == 1 else None,
     )
     return replace(found, fed=_fed(found))
 
@@ -141,7 +142,12 @@ class _Question:
     @property
     def cores(self) -> float:
         """The cores of one device's loader."""
-        return (self.asked.cores or self.passport.cores) / self.asked.devices
+        return (self.asked.cores or self.passport.all_cores) / self._loops
+
+    @property
+    def _loops(self) -> float:
+        """How many loops share the cores: those of the devices that are asked for, else those of the watched ranks."""
+        return self.asked.devices if self.asked.devices > 1 else self.passport.ranks
 
     @property
     def others(self) -> float:
@@ -149,8 +155,8 @@ class _Question:
 
         Other processes stay as they are on this machine; on another one there are none, if nothing is said.
         """
-        as_watched = self.passport.others if self.asked.cores is None else 0.0
-        return (as_watched if self.asked.others is None else self.asked.others) / self.asked.devices
+        as_watched = self.passport.others * self.passport.ranks if self.asked.cores is None else 0.0
+        return (as_watched if self.asked.others is None else self.asked.others) / self._loops
 
     @property
     def samples(self) -> float:
@@ -227,9 +233,11 @@ class _Question:
         """What feeding `wanted` samples per second takes."""
         per_s = wanted / self.samples
         cores = [per_s * core_s(one, 1) for one in self.ways]
-        yield Need("cores", around(cores, self.error), self.asked.cores or self.passport.cores)
+        there = (self.asked.cores or self.passport.all_cores) * (self.asked.devices / self._loops)
+        yield Need("cores", around(cores, self.error), there)
         each = [per_s / self.asked.devices * (one.made_s + one.between_s) for one in self.ways]
-        yield Need("workers", around(each, self.error), self.asked.workers)
+        if self.asked.workers != 0:  # else the loop itself makes the batches
+            yield Need("workers", around(each, self.error), self.asked.workers)
         if self._bytes:
             for name, have in self._paths():
                 if name == "storage" or have is not None:

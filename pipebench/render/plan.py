@@ -35,7 +35,7 @@ _ROWS = 3  # around the best, if there is a table of needs too
 
 def parts(found: Plan) -> list[Sparing]:
     """The predictions; in at most 30 lines of 80 columns without what can be spared."""
-    made: list[Sparing] = [Line(verdict(found), "bold"), *map(Line, _load(found)), _table(found)]
+    made: list[Sparing] = [Line(verdict(found), "bold"), *map(Line, (*_rank(found), *_load(found))), _table(found)]
     if found.needs:
         said = ", ".join(f"{counted(one.workers, 'worker')} {_error(found, one)}" for one in found.checks)
         made += [_needs(found), "", f"The same model on what was run: {said}. {_holds(found)}"]
@@ -82,11 +82,21 @@ def _workers(count: int) -> str:
     return counted(count, "worker") if count else "loader without workers"
 
 
+def _rank(found: Plan) -> Iterator[str]:
+    """What these figures are of, where one of several ranks was watched."""
+    if found.part is not None:
+        yield (
+            "These figures are of one of several ranks: by what they use, its part of the "
+            f"{_cores(found.asked.cores or found.cores)} is {_about(found.part)}. The other ranks are taken to get "
+            "faster or slower as it does."
+        )
+
+
 def _load(found: Plan) -> Iterator[str]:
     """What the load of the machine means for these figures; nothing where it was quiet and no load was asked for."""
     told = found.others_told or found.others
     busy, asked = told >= _BUSY, found.asked
-    threads = f"about {_threads(found.others)} threads of other processes wanted its {_cores(found.cores)}"
+    threads = f"about {_about(found.others)} threads of other processes wanted its {_cores(found.cores)}"
     again = "take the passport again when the machine is quiet"
     if asked.others is not None:
         yield f"Asked with {asked.others:g} threads of other processes that want a core."
@@ -99,12 +109,12 @@ def _load(found: Plan) -> Iterator[str]:
         yield f"The costs are from a busy machine: {threads}. They may be too high: {again}."
     if found.others_told is not None:
         yield (
-            f"Waits for a core told of {_threads(found.others_told)} such threads. With so many the loop would have "
+            f"Waits for a core told of {_about(found.others_told)} such threads. With so many the loop would have "
             "been slower than it was, so their number is fitted to the measured rate."
         )
 
 
-def _threads(count: float) -> str:
+def _about(count: float) -> str:
     return f"{count:,.0f}" if count >= 10 else f"{count:.1f}"
 
 
@@ -122,7 +132,8 @@ def _setting(found: Plan, one: Prediction) -> str:
     workers = counted(one.workers, "worker") if one.workers else "no workers"
     each = " for each device" if found.asked.devices > 1 else ""
     ahead = f" and prefetch_factor={one.prefetch_factor}" if found.asked.prefetch_factor else ""
-    return f"{workers}{each}{ahead} on {_cores(found.asked.cores or found.cores)}"
+    part = "" if found.part is None else f"{_about(found.part)} of "
+    return f"{workers}{each}{ahead} on {part}{_cores(found.asked.cores or found.cores)}"
 
 
 def _table(found: Plan) -> Table:
@@ -252,9 +263,12 @@ def passport(found: Passport) -> list[Part]:
     )
     scale = seconds_scale(value for _, value in spent)
     rows = tuple((name, scale.number(value)) for name, value in spent)
+    on = _cores(found.cores)
+    if found.shared_cores is not None:
+        on = f"{_about(found.cores)} of {_cores(found.shared_cores)}, its part as one of several ranks"
     loader = counted(costs.workers, "worker") if costs.workers else "no workers"
     read = f"{size(costs.read_bytes / costs.samples)} are read for a sample." if costs.read_bytes else ""
-    notes = (f"Taken with {loader} on {found.cores:g} cores.", *([read] if read else []))
+    notes = (f"Taken with {loader} on {on}.", *([read] if read else []))
     title = f"Passport: costs of a batch of {costs.samples:g} samples"
     return [
         Table(title, ("part", scale.unit), rows, frozenset({1}), notes),

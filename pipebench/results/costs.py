@@ -104,7 +104,8 @@ class Passport:
     """A loop's costs in a form that can be carried to another machine. It names no file and no sample.
 
     `cores` are the cores that the run could use. `others` is how many threads of other processes wanted one of them at
-    the same time, on average. `tried` are the settings by which a prediction can be checked.
+    the same time, on average. `tried` are the settings by which a prediction can be checked. Of one of several ranks,
+    `cores` is its part of the `shared_cores` (None: it shared them with no other rank).
     """
 
     costs: LoopCosts
@@ -112,11 +113,23 @@ class Passport:
     cores: float
     others: float = 0.0
     tried: tuple[Tried, ...] = ()
+    shared_cores: float | None = None
+
+    @property
+    def all_cores(self) -> float:
+        """The cores of the run, those of its other ranks too."""
+        return self.shared_cores or self.cores
+
+    @property
+    def ranks(self) -> float:
+        """How many loops like this one the cores were shared by, itself included."""
+        return self.all_cores / self.cores
 
     def divisors(self) -> Iterator[float]:
         """Figures that are above 0 in every run."""
         yield from self.costs.divisors()
         few = len(self.tried) <= _MOST_TRIED and sum(one.workers for one in self.tried) <= _MOST_TRIED_WORKERS
         yield from (self.cores, 1.0 if few else 0.0, 1.0 if self.others >= 0 else 0.0)
+        yield 1.0 if self.shared_cores is None or self.shared_cores >= self.cores else 0.0
         for one in self.tried:
             yield from (one.speedup, _can_be(one.workers, one.prefetch_factor))

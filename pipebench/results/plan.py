@@ -127,7 +127,8 @@ class Plan:
     that the watched loader had no workers, so that the cost of handing over is assumed. `unread` says that the bytes of
     a sample are not known. `one_machine` says where one machine ends (None: a report of an older pipebench, or no core
     is needed). `others` is how many threads of other processes wanted a core in the watched run. `others_told` are
-    those that waits for a core told of, where they are more than its measured rate allows.
+    those that waits for a core told of, where they are more than its measured rate allows. `part` is the part of the
+    cores that one of several ranks has (None: the loop has them all, or devices were asked for).
     """
 
     asked: Asked
@@ -146,6 +147,7 @@ class Plan:
     one_machine: OneMachine | None = None
     others: float = 0.0
     others_told: float | None = None
+    part: float | None = None
 
     @property
     def chosen(self) -> Prediction:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from made_up_costs import made
+from made_up_trials import host as of_machine
 from made_up_trials import watched
 
 from pipebench.commands.plan import command
@@ -19,9 +20,9 @@ from pipebench.predict.passports import others, passport_in, passport_of
 from pipebench.predict.planning import plan
 from pipebench.results import report
 from pipebench.results.advice import Advice, Change, Finding
-from pipebench.results.costs import Passport, Tried
+from pipebench.results.costs import LoopCosts, Passport, Tried
 from pipebench.results.plan import Asked
-from pipebench.results.watched import StageResult
+from pipebench.results.watched import StageResult, WatchResult
 from pipebench.stats import Speedup
 
 COSTS = made(blocked=0.1, step=0.01, iteration_s=0.1)
@@ -72,7 +73,8 @@ def test_figures_that_no_run_can_give_are_refused(tmp_path: Path, wrong: dict[st
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"others": -1.0}, {"cores": 0.0}, {"tried": tuple(Tried(4000, 2, 1.0) for _ in range(3))}]
+    "wrong",
+    [{"others": -1.0}, {"cores": 0.0}, {"shared_cores": 1.0}, {"tried": tuple(Tried(4000, 2, 1.0) for _ in range(3))}],
 )
 def test_a_passport_that_no_run_can_give_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     report.save(report.new(passport=replace(Passport(COSTS, (), 2.0), **wrong)), tmp_path / "passport.json")
@@ -87,6 +89,56 @@ def test_many_workers_are_said_to_take_time(saved: str) -> None:
 
 def test_a_loop_that_costs_nothing_has_an_answer() -> None:
     assert plan(Passport(made(), (), 2.0), Asked(workers=2)).chosen.samples_per_s.value > 0
+
+
+OWN = made(cpu=0.1, iteration_s=0.1, workers=2)  # keeps a core busy
+
+
+def _rank(costs: LoopCosts = OWN, cores: float = 2.0, **more: Any) -> WatchResult:
+    """A rank on a machine of two cores, whose sibling keeps one core busy."""
+    used = replace(of_machine(), **{"sibling_cores": 1.0, "shared_cores": 2.0, "machine_cores": 2, **more})
+    return replace(WATCHED, costs=(costs,), usable_cores=cores, host=used)
+
+
+def test_a_rank_has_its_part_of_the_cores_and_its_siblings_are_no_other_processes() -> None:
+    found = passport_of(_rank())
+    assert found is not None and (found.cores, found.shared_cores, found.others) == (1.0, 2.0, 0.0)
+    heavier = passport_of(_rank(sibling_cores=3.0, shared_cores=8.0, machine_cores=16, foreign_cores=10.0))
+    assert heavier is not None and (heavier.cores, heavier.shared_cores) == (2.0, 8.0)
+    assert heavier.others == 0.5  # others have 2 of the 8 cores, and a quarter of these is the rank's part
+    bound = passport_of(_rank(cores=1.0, shared_cores=8.0, machine_cores=8))
+    assert bound is not None and bound.cores == 1.0
+
+
+@pytest.mark.parametrize("alone", [{"shared_cores": None, "sibling_cores": 0.0}, {"sibling_cores": 0.0}])
+def test_without_siblings_the_cores_are_all_its_own(alone: dict[str, Any]) -> None:
+    found = passport_of(_rank(**alone, foreign_cores=0.7))
+    assert found is not None and (found.cores, found.shared_cores, found.others) == (2.0, None, 0.7)
+
+
+def test_more_workers_of_all_ranks_need_cores_that_are_not_there() -> None:
+    """Two ranks keep two cores busy. As a fixed load, the sibling would leave more workers two thirds of the cores."""
+    found = passport_of(_rank())
+    assert found is not None and plan(found, Asked(workers=8)).gain == pytest.approx(1, abs=0.02)
+    fixed = replace(found, cores=2.0, others=1.0, shared_cores=None)
+    assert plan(fixed, Asked(workers=8)).gain > 1.3
+
+
+def test_ranks_share_another_machine_as_they_shared_this_one() -> None:
+    found = passport_of(_rank())
+    assert found is not None
+    answer = plan(found, Asked(workers=8, cores=8.0, consumer=1e6))
+    assert answer.part == 4.0 and answer.cores == 2.0
+    assert answer.chosen.samples_per_s.value == pytest.approx(8 * 40, rel=0.02)
+    assert next(one.available for one in answer.needs if one.resource == "cores") == 4.0
+
+
+def test_devices_that_are_asked_for_take_the_place_of_the_ranks() -> None:
+    found = passport_of(_rank())
+    assert found is not None
+    answer = plan(found, Asked(workers=8, consumer=1e6, devices=4))
+    assert answer.part is None and answer.chosen.samples_per_s.value == pytest.approx(8 * 20, rel=0.02)
+    assert next(one.available for one in answer.needs if one.resource == "cores") == 2.0
 
 
 def test_a_run_without_costs_has_no_passport() -> None:

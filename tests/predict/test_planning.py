@@ -135,6 +135,12 @@ def test_what_the_interval_cannot_tell_is_not_told() -> None:
     assert found.fed is None
 
 
+def test_a_loop_that_makes_its_own_batches_can_feed_a_slow_device_and_needs_no_workers() -> None:
+    found = _plan(COMPUTING, workers=0, consumer=0.5)
+    assert found.fed is True and "workers" not in {one.resource for one in found.needs}
+    assert _plan(COMPUTING, workers=0, consumer=200.0).fed is False
+
+
 def test_devices_share_the_cores() -> None:
     alone = _plan(COMPUTING, cores=4, workers=8, consumer=1e6).chosen.samples_per_s.value
     shared = _plan(COMPUTING, cores=4, workers=8, consumer=1e6, devices=4).chosen.samples_per_s.value

@@ -76,6 +76,17 @@ def test_the_answer_is_about_what_was_asked() -> None:
     assert "(267 (240–294) samples/s, measured: 258). The limit: the workers." in _head(none)
 
 
+def test_of_a_rank_its_part_of_the_cores_is_said() -> None:
+    said = _head(replace(HERE, asked=Asked(workers=4), best=3, part=1.0))
+    assert "with 4 workers on 1.0 of 2 cores, " in said
+    assert said.endswith(
+        "These figures are of one of several ranks: by what they use, its part of the 2 cores is 1.0. The other ranks "
+        "are taken to get faster or slower as it does."
+    )
+    taken = layout.text(passport(Passport(made(cpu=0.01), (), 1.0, shared_cores=2.0)), width=80)
+    assert "Taken with 1 worker on 1.0 of 2 cores, its part as one of several ranks." in " ".join(taken.split())
+
+
 def test_a_busy_machine_is_said_with_the_remedy() -> None:
     assert "busy" not in _shown(replace(HERE, others=0.3))
     busy = replace(HERE, others=13.3)
