@@ -29,7 +29,7 @@ def ranks(tmp_path):
     own = [tmp_path / str(number) for number in (0, 1)]
     for one in own:
         one.mkdir()
-    both = [InStep(str(one), str(tmp_path), RankFound(rank, 2)) for rank, one in enumerate(own)]
+    both = [InStep(str(one), str(tmp_path), RankFound(rank, 2), 0, lambda: 0) for rank, one in enumerate(own)]
     return (*both, lambda order: give(str(own[0]), order))
 
 
@@ -86,6 +86,28 @@ def test_a_rank_that_has_gone_further_does_not_try_it_and_says_so_but_leaves(ran
     assert second.latest().leave
 
 
+def test_a_later_job_at_the_same_address_takes_no_order_of_an_earlier_one(tmp_path):
+    """`sh -c "torchrun a.py; torchrun b.py"`: the last order of the first job stands in the file of both."""
+    now = 100
+    own = [tmp_path / name for name in ("a", "b")]
+    for one in own:
+        one.mkdir()
+    earlier = InStep(str(own[0]), str(tmp_path), RankFound(0, 2, 0, "host:1"), 100, lambda: now)
+    give(str(own[0]), Order(1, leave=True))
+    earlier.latest()
+    now = 200
+    later, beside = (
+        InStep(str(own[1]), str(tmp_path), RankFound(rank, 2, rank, "host:1"), now, lambda: now) for rank in (0, 1)
+    )
+    for rank in (later, beside):
+        _got(rank, AHEAD)
+        assert rank.latest() is None
+    give(str(own[1]), Order(1, leave=True))
+    assert later.latest() is None  # it stands in the file now, for a batch that is still to come
+    _got(beside, AHEAD)
+    assert beside.latest().leave
+
+
 class _Rank(Script):
     """A rank of a fake script whose batches cost `cost_s` more than those of rank 0."""
 
@@ -93,7 +115,7 @@ class _Rank(Script):
         own = tmp_path / str(rank)
         own.mkdir()
         super().__init__(own, monkeypatch, Loader(World(), [[one] for one in range(300)], cost_s=1.0 + rank))
-        self.trial.orders = InStep(str(own), str(tmp_path), RankFound(rank, 2))
+        self.trial.orders = InStep(str(own), str(tmp_path), RankFound(rank, 2), 0)
         self.trial.number_of = lambda loader: 1
         self.trial._alone = False
 

@@ -26,6 +26,7 @@ class Order:
 
     Several ranks begin at the same batch: when the script has got `at` batches from this loader. A window then lasts at
     least `window` batches, on any rank (0: it lasts `window_s`). `problem` says why this rank does not try it, if so.
+    `given` is when rank 0 handed it on, in nanoseconds of the clock that all processes of a machine share.
     """
 
     number: int
@@ -42,6 +43,7 @@ class Order:
     at: int = 0
     window: int = 0
     problem: str = ""
+    given: int = 0
 
 
 def give(folder: str, order: Order, name: str = FILE) -> None:

@@ -4,13 +4,18 @@ The supervisor gives its orders to rank 0. Rank 0 adds the batch at which an ord
 hands it to the others. Ranks that train together are a step or so apart, so each of them knows of the order before it
 comes to this batch. Nothing goes through the training's process group, and no rank waits. A rank that has gone further
 does not try it, and says so.
+
+The jobs of a command can follow each other at the same address, and so in the same file. A rank takes no order that is
+older than its own process: it was for another job.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from time import perf_counter_ns
 
 from pipebench.watch.record.orders import FILE, Order, Orders, give
 from pipebench.watch.record.program_lines import RankFound
@@ -20,9 +25,15 @@ LATE = "ranks-apart"
 
 
 class InStep:
-    """The orders of one of several ranks. `own` is the folder of this process, `shared` that of all programs."""
+    """The orders of one of several ranks. `own` is the folder of this process, `shared` that of all programs.
 
-    def __init__(self, own: str, shared: str, found: RankFound) -> None:
+    `since` is when the process began, on the clock `now`, which all processes of a machine share.
+    """
+
+    def __init__(
+        self, own: str, shared: str, found: RankFound, since: int, now: Callable[[], int] = perf_counter_ns
+    ) -> None:
+        self._since, self._now = since, now
         self._shared, self._name = shared, f"{FILE}-{zlib.crc32(f'{found.of} {found.meeting}'.encode()):08x}"
         self._own = Orders(own) if found.rank == 0 else None
         self._all = Orders(shared, self._name)
@@ -37,8 +48,11 @@ class InStep:
     def latest(self) -> Order | None:
         """The new order, as soon as the script has got as many batches as its `at` says; None before, and after."""
         if self._own is not None and (order := self._own.latest()) is not None:
-            give(self._shared, replace(order, at=self._got(order) + AHEAD), self._name)
-        self._next = order = self._all.latest() or self._next
+            give(self._shared, replace(order, at=self._got(order) + AHEAD, given=self._now()), self._name)
+        newest = self._all.latest()
+        if newest is not None and newest.given >= self._since:
+            self._next = newest
+        order = self._next
         if order is None or self._got(order) < order.at:
             return None
         self._next = None

@@ -332,7 +332,7 @@ class Trial:
             found, settings = present(), self.recording.settings
             self._alone = found is None or not settings.shared
             if found is not None and settings.shared:
-                self.orders = InStep(settings.folder, settings.shared, found)
+                self.orders = InStep(settings.folder, settings.shared, found, self.recording.file.began)
 
     def _take(self, order: Order) -> None:
         """Ends what was tried. What the present stretch has asked for still comes; then the order begins."""
