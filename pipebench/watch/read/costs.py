@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from pipebench.results.costs import KEPT, LoopCosts
 from pipebench.watch.read.gather import Process, Run
-from pipebench.watch.read.hand_off import FollowedBatch, explained_s, matched, pin_s
+from pipebench.watch.read.hand_off import FollowedBatch, explained_s, matched, pin_s, received_s
 from pipebench.watch.read.script_cpu import stretches
 from pipebench.watch.record.lines import FetchSums, LoaderFound, LoopSums
 from pipebench.watch.record.record_file import AFTER, PIN, RECEIVE, SAMPLER, SEND, UNPICKLE, WAIT, WAIT_PARTS
@@ -36,7 +36,8 @@ def loop_costs(run: Run, found: LoaderFound) -> LoopCosts | None:
     pickled = [one.pickled for one in fetches]
     count = max(1, sum(one.batches for one in pickled))
     pipe_bytes = sum(one.pipe_bytes for one in pickled) / count
-    made, loop = _made(fetches), _loop(turns, run, found, fetches, _most_received_s(lines, pipe_bytes, followed))
+    taking = _taking(turns, found, followed, _most_received_s(lines, pipe_bytes, followed))
+    made, loop = _made(fetches), _loop(turns, run, found, fetches, taking)
     cpu_s = sum(one.cpu_ns for one in pickled) * _NS / count
     return LoopCosts(
         loader=found.loader,
@@ -51,11 +52,11 @@ def loop_costs(run: Run, found: LoaderFound) -> LoopCosts | None:
         own_s=loop.own_s,
         send_s=loop.send_s,
         receive_s=loop.receive_s,
-        late_s=loop.late_s,
+        late_s=taking.late_ns * _NS,
         between_s=_between_s(followed),
         feeder_cpu_s=cpu_s,
         feeder_blocked_s=max(0.0, sum(one.wall_ns for one in pickled) * _NS / count - cpu_s),
-        pin_s=pin_s(followed) if found.workers else loop.pin_s or None,
+        pin_s=loop.pin_s,
         threads=_threads(run, found.loader, lines),
         core_wait_s=sum(one.core_wait_ns for one in fetches) * _NS / sum(one.batches for one in fetches),
         read_bytes=_read_bytes(lines),
@@ -135,6 +136,39 @@ def _most_received_s(
 
 
 @dataclass(frozen=True)
+class _Taking:
+    """Nanoseconds of a batch: to receive it, to wait meanwhile for its worker, and to pin it.
+
+    `beside` says that the pin-memory thread does all this, so that the loop need not wait for it.
+    """
+
+    receive_ns: float
+    late_ns: float
+    pin_ns: float
+    beside: bool
+
+
+def _taking(
+    turns: Sequence[LoopSums], found: LoaderFound, followed: Sequence[FollowedBatch], most_received_s: float
+) -> _Taking:
+    received, pinned = received_s(followed), pin_s(followed)
+    if received is not None and pinned is not None:
+        whole_ns, pin_ns = received / _NS, pinned / _NS
+    else:
+        count = sum(one.turns for one in turns)
+        parts = _parts(turns)
+        whole_ns = (parts[RECEIVE] + parts[UNPICKLE]) / count
+        pin_ns = 0.0 if found.workers else parts[PIN] / count
+    receive_ns = min(whole_ns, most_received_s / _NS)
+    return _Taking(receive_ns, whole_ns - receive_ns, pin_ns, pinned is not None)
+
+
+def _parts(turns: Sequence[LoopSums]) -> list[int]:
+    """Nanoseconds of each part of all waits."""
+    return [sum(one.wait_parts_ns[part] for one in turns if one.wait_parts_ns) for part in range(len(WAIT_PARTS))]
+
+
+@dataclass(frozen=True)
 class _Loop:
     """The loop's part of the costs: means per iteration, in seconds."""
 
@@ -144,41 +178,41 @@ class _Loop:
     own_s: float
     send_s: float
     receive_s: float
-    late_s: float
-    pin_s: float
+    pin_s: float | None
 
 
 def _loop(
-    turns: Sequence[LoopSums], run: Run, found: LoaderFound, fetches: Sequence[FetchSums], most_received_s: float
+    turns: Sequence[LoopSums], run: Run, found: LoaderFound, fetches: Sequence[FetchSums], taking: _Taking
 ) -> _Loop:
     count = sum(one.turns for one in turns)
     steps = sum(_step_ns(one) for one in turns)
     waits = sum(one.phases_ns[WAIT] for one in turns)
-    parts = [sum(one.wait_parts_ns[part] for one in turns if one.wait_parts_ns) for part in range(len(WAIT_PARTS))]
+    parts = _parts(turns)
     own = parts[SAMPLER] + parts[AFTER] + max(0, waits - sum(parts) + parts[_REST]) if any(parts) else 0
-    received, pin = parts[RECEIVE] + parts[UNPICKLE], parts[PIN]
-    receive = min(received, most_received_s / _NS * count)
+    taken = taking.receive_ns + taking.pin_ns
     cpu, waited = _per_iteration(run, found.loader)
+    if taking.beside:
+        cpu -= taken
     if not found.workers:  # then the fetches are the thread's own work, and have figures of their own
         batches = sum(one.batches for one in fetches)
         cpu -= sum(one.cpu_ns for one in fetches) / batches
         waited -= sum(one.core_wait_ns for one in fetches) / batches
     cpu, waited = max(0.0, cpu), max(0.0, waited)
     had = _share(cpu, cpu + waited) or 1.0  # while the thread was ready to run, it had a core for this share
-    step_cpu = max(0.0, cpu - had * (own + parts[SEND] + (receive if found.workers else pin)) / count)
+    step_cpu = max(0.0, cpu - had * ((own + parts[SEND]) / count + (0.0 if taking.beside else taken)))
     lost = waited * _share(step_cpu, cpu)
     single = [one for one in turns if one.turns == 1] or list(turns)
     kept = [_step_ns(one) / one.turns for one in _thinned(single)]
     scale = _share(max(0.0, steps / count - lost), statistics.fmean(kept))
+    taker_had = 1.0 if taking.beside else had
     return _Loop(
         iteration_s=(steps + waits) / count * _NS,
         step_s=tuple(one * scale * _NS for one in kept),
         step_cpu_s=step_cpu * _NS,
         own_s=had * own / count * _NS,
         send_s=had * parts[SEND] / count * _NS,
-        receive_s=had * receive / count * _NS,
-        late_s=(received - receive) / count * _NS,
-        pin_s=had * pin / count * _NS,
+        receive_s=taker_had * taking.receive_ns * _NS,
+        pin_s=taker_had * taking.pin_ns * _NS if taking.beside or taking.pin_ns else None,
     )
 
 

@@ -92,6 +92,12 @@ def pin_s(batches: Iterable[FollowedBatch]) -> float | None:
     return statistics.median(found) * _NS if found else None
 
 
+def received_s(batches: Iterable[FollowedBatch]) -> float | None:
+    """Median seconds in which the pin-memory thread received and unpickled a batch; None if there is no such thread."""
+    found = [one.got.received - one.got.begun for one in batches if one.got.pinned]
+    return statistics.median(found) * _NS if found else None
+
+
 def overtaken_ns(batches: Sequence[FollowedBatch], most: int) -> list[int]:
     """For each batch: how long the loop waited for it while a later batch was already there. 0: it came first.
 

@@ -101,9 +101,9 @@ class HandedOver(NamedTuple):
 class Arrival(NamedTuple):
     """A followed batch, as the script's process sees it.
 
-    `asked` is the call of `next()`, `taken` is its return, and `left` is the following call. `came` is when the batch
-    left the queue; it is before `asked` if the batch came while the loop waited for another one. The pin-memory thread
-    (number `pin_thread`) got the batch at `received` and had pinned it at `pinned`. Without it, all three are 0.
+    `asked` is the call of `next()`, `taken` its return, and `left` the following call. `came` is when the batch left
+    the queue; before `asked` if the batch came while the loop waited for another one. The thread `pin_thread` began to
+    receive the batch at `begun`, had it at `received`, and had pinned it at `pinned`. Without it, all four are 0.
     """
 
     task: int
@@ -115,6 +115,7 @@ class Arrival(NamedTuple):
     pinned: int
     pin_thread: int
     left: int = 0
+    begun: int = 0
 
 
 class DeviceWait(NamedTuple):
@@ -264,13 +265,12 @@ class LoopSums:
     """What a loop did since its last line of this kind. Written after each of the first iterations, later at intervals.
 
     The line covers `turns` iterations. `first` is the number of the first one in the pass, from 0, and `begin` is its
-    begin. `trained` counts the iterations with a backward or an optimiser's step. `phases_ns` has one entry for each of
+    begin. `trained` counts the iterations with a backward or an optimiser's step. `phases_ns` are those of
     `record_file.PHASES`. `first_wait_ns` is the wait for the first batch of the pass, if this line covers it.
-    `after_loader_ns` is the part of the waits that a pipeline spends in stages after its DataLoader. `waits` and
-    `lengths` are the waits and durations of single iterations, and `wait_parts_ns` has one entry for each of
-    `record_file.WAIT_PARTS`; all three are without the first iteration of the pass. Since its start, the whole process
-    used `process_cpu_ns`, and this thread had no core for `core_wait_ns`. `spans_ns` divides the phase
-    "spans" by name. `beside` says that the loop is not in the script's main thread.
+    `after_loader_ns` is the part of the waits in the stages of a pipeline after its DataLoader. `waits` and `lengths`
+    are the waits and durations of single iterations, and `wait_parts_ns` are of `record_file.WAIT_PARTS`; all three are
+    without the first iteration of the pass. Since its start, the whole process used `process_cpu_ns`, and this thread
+    had no core for `core_wait_ns`. `spans_ns` divides the phase "spans" by name. `beside`: not in the main thread.
     """
 
     loader: int

@@ -20,6 +20,8 @@ from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import followed
 from pipebench.watch.script.wait_parts import Passed, WaitParts, receiving
 
+_NOT_PINNED = Passed(0, 0, 0, 0, 0)
+
 
 class _UnderWay:
     """The followed batches of one iterator, by task number, and the last task that arrived.
@@ -30,7 +32,7 @@ class _UnderWay:
     def __init__(self) -> None:
         self.passed: dict[int, Passed] = {}
         self.came: dict[int, int] = {}
-        self.pinned: dict[int, tuple[int, int, int]] = {}
+        self.pinned: dict[int, Passed] = {}
         self.last = -1
 
 
@@ -75,7 +77,7 @@ class Arrivals:
                 self.parts.was_pinned(passed)
             if followed(task):
                 this.came[task] = perf_counter_ns()
-                this.pinned[task] = passed[2:] if passed is not None else (0, 0, 0)
+                this.pinned[task] = passed or _NOT_PINNED
 
     def pinned(self, this: _UnderWay, task: object, came: _In, thread: int) -> None:
         """Notes that the pin-memory thread now passes on the batch that `came` got last."""
@@ -90,10 +92,11 @@ class Arrivals:
             return None
         received = getattr(iterator, "_rcvd_idx", None)
         task = received - 1 if received is not None and getattr(iterator, "_in_order", True) else this.last
-        came, pinned = this.came.pop(task, None), this.pinned.pop(task, (0, 0, 0))
+        came, one = this.came.pop(task, None), this.pinned.pop(task, _NOT_PINNED)
         if came is None or not followed(task, number_of_pass):
             return None
-        return Arrival(task, threading.get_native_id(), asked, came, now, *pinned)
+        thread = threading.get_native_id()
+        return Arrival(task, thread, asked, came, now, one.received, one.pinned, one.thread, begun=one.begun)
 
 
 def watch_queues(recording: Recording, arrivals: Arrivals, kind: Any) -> None:

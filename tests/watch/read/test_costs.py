@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pipebench.predict.bounds import core_s
 from pipebench.results.costs import KEPT, LoopCosts
 from pipebench.watch.read.costs import loop_costs
 from pipebench.watch.read.gather import Process, Run, ShownTime
@@ -127,6 +128,23 @@ def test_a_small_batch_is_received_late_because_its_worker_computes(
     found = _costs([fetches], turns, cpu_ms=12)
     assert found is not None and found.receive_s == pytest.approx(received_s)
     assert found.late_s == pytest.approx(0.008 - received_s)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_the_pin_memory_thread_does_is_counted_once_whether_the_loop_waits_for_it_or_not(waits: bool) -> None:
+    """It receives a batch for 2 ms and pins it for 4, of the 15 ms that the script's process computes."""
+    fetches, turns = [], []
+    parts = {WORKERS: 1, RECEIVE: 2, PIN: 4} if waits else {WORKERS: 7}
+    for nth in range(20):
+        at = 10 * nth * MS
+        handed = HandedOver(nth, 0, nth, at, at + 4 * MS, 0, 0, 7, 0, 1, 5000, 0, 0)
+        arrival = Arrival(nth, 1, at, at, at, at + 2 * MS, at + 6 * MS, 3, begun=at)
+        fetches.append(_fetch(10 * nth, cpu=4, handed=[handed]))
+        turns.append(_turn(nth, wait=7, step=13, parts=parts, arrivals=[arrival]))
+    found = _costs([fetches], turns, cpu_ms=15)
+    assert found is not None and (found.receive_s, found.pin_s) == pytest.approx((0.002, 0.004))
+    assert found.step_cpu_s == pytest.approx(0.009) and found.late_s == 0.0
+    assert core_s(found, 1) - found.between_s == pytest.approx(0.004 + 0.015)
 
 
 def test_a_loader_without_workers_makes_its_batches_in_the_loop() -> None:

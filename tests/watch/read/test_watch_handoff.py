@@ -199,7 +199,8 @@ def test_the_pin_memory_thread_is_seen(recording: Recording) -> None:
     thread.join()
     iterator._rcvd_idx = 1
     found = arrivals.taken(iterator, 0, 1, 2)
-    assert found is not None and 0 < found.received <= found.pinned <= found.came and found.pin_thread == native
+    assert found is not None and found.pin_thread == native
+    assert 0 < found.begun <= found.received <= found.pinned <= found.came
     recording.patches.undo()
     assert module._pin_memory_loop is plain
 

@@ -33,7 +33,7 @@ LINES: list[lines.Line] = [
     lines.LoopSums(
         1, 0, first=3, begin=5, turns=2, trained=1, phases_ns=[1, 2, 3, 4, 5, 6, 7], first_wait_ns=1, after_loader_ns=2,
         wait_parts_ns=list(range(9)), waits={10: 1}, lengths={20: 1}, idle=lines.DeviceIdleTime(1, 2),
-        arrivals=[lines.Arrival(*range(9))], device=[lines.DeviceWait(0, 1, 2, -1)],
+        arrivals=[lines.Arrival(*range(10))], device=[lines.DeviceWait(0, 1, 2, -1)],
     ),
     lines.IterationInFull(1, 0, 3, 5, 9, 77, [5, 9, 0]),
     lines.LoadersTogether(1, 2),
