@@ -66,7 +66,7 @@ def test_a_device_that_is_idle_in_start_up_or_at_the_end_of_a_pass_waits_in_no_i
     loop: LoopPhases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = _Device()
-    monkeypatch.setattr(device_idle, "_recorded", device.recorded)
+    monkeypatch.setattr(device_idle, "_recorded", lambda index: device.recorded())
     iterator = _begun(loop, 1)
     for waited_ms in (2000, 1, 2):
         loop.before_next(iterator)
