@@ -42,6 +42,7 @@ class Row(Protocol):
     identity: str
     keys: tuple[str, ...]
     calls: int
+    head_calls: int
     rounds: list[tuple[Pair, ...]]
     outputs: Outputs | None
     failed: str | None
@@ -54,13 +55,13 @@ UNCHANGED = ("same", "close")
 
 @dataclass(frozen=True)
 class Look:
-    """What to look at: a benchmark on these samples, after so many readings of so many calls, as in a round."""
+    """What to look at: a benchmark on these samples, after so many readings of each side's calls, as in a round."""
 
     identity: str
     knobs: dict[str, Any]
     keys: tuple[str, ...]
     readings: int = 0
-    calls: int = 1
+    calls: tuple[int, int] = (1, 1)
 
 
 def both(servers: Sequence[Server], method: str, *arguments: Any) -> list[Any]:
@@ -70,6 +71,11 @@ def both(servers: Sequence[Server], method: str, *arguments: Any) -> list[Any]:
     """
     for server in servers:
         server.send(method, *arguments)
+    return _answers(servers)
+
+
+def _answers(servers: Sequence[Server]) -> list[Any]:
+    """What the sides answer to what each was sent. Raises as `both`."""
     answers, failed = [], []
     for server in servers:
         try:
@@ -142,7 +148,8 @@ def look_at_all(
                 row.outputs = _first_look(servers, what, lab)
             elif row.outputs.state in UNCHANGED:
                 readings = len(row.rounds[-1]) if row.rounds else 0
-                again = look(servers, replace(what, readings=readings, calls=row.calls), lab)
+                what = replace(what, readings=readings, calls=(row.calls, row.head_calls))
+                again = look(servers, what, lab)
                 seen = again.cached or row.outputs.cached
                 row.outputs = replace(again, at_end=True, cached=seen, unseen=row.outputs.unseen)
         except RunnerDied as error:
@@ -178,7 +185,9 @@ def _ready(servers: Sequence[Server], what: Look) -> None:
     both(servers, "seed", SEED)
     both(servers, "build", what.identity, what.knobs, what.keys)
     for _ in range(what.readings):
-        both(servers, "reading", what.identity, what.calls)
+        for server, calls in zip(servers, what.calls, strict=True):
+            server.send("reading", what.identity, calls)
+        _answers(servers)
 
 
 def _within(servers: Sequence[Server], what: Look) -> bool:

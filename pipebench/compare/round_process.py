@@ -27,6 +27,7 @@ LARGE, SMALL = 16, 300  # blocks of padding
 WARM_S = 0.3  # no further call to warm up after this: it may take seconds to start a loader's workers
 BATCHED = ("transform", "collate", "transfer", "step", "loader")  # a call does a whole batch, whatever keys it gets
 SOURCES = {"bench": "functions", "asv": "asv_suites", "pytest": "pytest_side"}  # by the first part of an identity
+SEED = 0  # of what is made for all rounds; each round has its number
 LEFT = 107  # the status of a round's process that was told to leave: code that is measured may end it with 0
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -294,8 +295,11 @@ class Side:
         return found
 
     def answer(self, method: str, arguments: tuple[Any, ...], in_child: bool) -> Any:
-        """What a request gives. The server itself only imports and sets up, so there it notices what is opened."""
-        with contextlib.nullcontext() if in_child else self._opened.noticed():
+        """What a request gives. What the server sets up draws as on the other side, and what it opens is noticed."""
+        if in_child:
+            return getattr(self, method)(*arguments)
+        self.seed(SEED)
+        with self._opened.noticed():
             return getattr(self, method)(*arguments)
 
     def echo(self, token: int) -> int:

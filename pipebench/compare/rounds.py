@@ -315,15 +315,16 @@ def _failing(row: Row, servers: Sequence[Server]) -> Any:
     Raises `PipebenchError` if a server has died. That is the benchmark's failure too: what is saved shall say so.
     """
     try:
-        yield
+        try:
+            yield
+        except RunnerFailed as error:
+            row.failed = str(error)
+            for server in servers:
+                server.recover()
     except RunnerDied as error:
-        row.failed = str(error)
+        row.failed = row.failed or str(error)
         last = "".join(heard.last(server.errors) for server in servers)
         raise PipebenchError(f"{error} in {row.identity}{last}", "leave this benchmark out with --stage") from error
-    except RunnerFailed as error:
-        row.failed = str(error)
-        for server in servers:
-            server.recover()
 
 
 def _changes(rows: Sequence[Row]) -> list[Change]:

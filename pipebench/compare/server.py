@@ -67,7 +67,8 @@ class Server(ChildRunner):
 
     def __init__(self, side: Side, own: dict[str, Any] | None, timeout_s: float = TIMEOUT_S) -> None:
         self.side, self._own, self._timeout_s = side, own, timeout_s
-        self._asked: deque[tuple[str, tuple[Any, ...], float]] = deque()  # without an answer yet; since when
+        self._asked: deque[tuple[str, tuple[Any, ...]]] = deque()  # without an answer yet
+        self._since = 0.0  # when the first of them was sent, or the answer before it came
         self._kept: list[tuple[str, tuple[Any, ...]]] = []  # what a new process must be asked again
         self._child: int | None = None  # of the last round
         self.taken_again = 0  # readings, because there was a gap in them
@@ -245,7 +246,8 @@ class Server(ChildRunner):
 
     def _send(self, method: str, *arguments: Any) -> None:
         if method != "leave":
-            self._asked.append((method, arguments, time.monotonic()))
+            self._since = self._since if self._asked else time.monotonic()
+            self._asked.append((method, arguments))
         super()._send(method, *arguments)
 
     def _receive(self) -> Any:
@@ -253,8 +255,10 @@ class Server(ChildRunner):
 
         Raises `RunnerFailed` also where there is none in time.
         """
-        method, arguments, at = self._asked.popleft()
-        if not self._pipe.poll(max(0.0, at + self._timeout_s - time.monotonic())):
+        method, arguments = self._asked.popleft()
+        in_time = self._pipe.poll(max(0.0, self._since + self._timeout_s - time.monotonic()))
+        self._since = time.monotonic()
+        if not in_time:
             if self._child is None:
                 self._kill()
             self._kill_child()

@@ -1,19 +1,24 @@
 """How a comparison ends before its time: by a signal, by a commit that does not end, and what would block it."""
 
+import io
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import repos
 
-from pipebench.compare import asv_suites, config, import_roots
+from pipebench.compare import asv_suites, config, import_roots, rounds, schedule, server
 from pipebench.errors import PipebenchError
 from pipebench.host.interrupts import interruptible
+from pipebench.runner import RunnerDied, RunnerFailed
 
 TOML = "".join(f'[[benchmark]]\nname = "{name}"\nsetup = "timed:{name}"\n' for name in ("fine", "other"))
 TIMED = """import os, time
@@ -72,6 +77,45 @@ def test_a_commit_that_sleeps_fails_by_name_and_the_other_benchmarks_go_on(repo)
     assert done.returncode == 1 and len(rows["bench/fine"]["rounds"]) == 1
     assert rows["bench/other"]["failed"].startswith("HEAD (")
     assert "no answer within 2 s (--timeout): it builds the benchmark" in rows["bench/other"]["failed"]
+
+
+class Slow(server.Server):
+    """A server that answers each request 40 s after the one before, on a clock that does not wait."""
+
+    def __init__(self, monkeypatch):
+        self.side, self.s, self.given_s = server.Side("one", None), 0.0, []
+        self._asked, self._kept, self._child, self._timeout_s, self._pipe = server.deque(), [], None, 60.0, self
+        monkeypatch.setattr(server, "time", SimpleNamespace(monotonic=lambda: self.s))
+
+    def send_bytes(self, request):
+        pass
+
+    def poll(self, seconds):
+        self.given_s.append(seconds)
+        self.s += 40.0
+        return seconds >= 40.0
+
+    def recv_bytes(self):
+        return pickle.dumps((False, None))
+
+
+def test_each_answer_has_its_own_time_where_several_were_asked_for_at_once(monkeypatch):
+    """As a new server is, for all that the last one had made."""
+    slow = Slow(monkeypatch)
+    for method in ("start", "prime", "keep"):
+        slow.send(method)
+    slow.made_again(3)
+    assert slow.given_s == [60.0] * 3 and len(slow._kept) == 3
+
+
+def test_a_side_that_dies_when_it_is_to_begin_again_stops_the_comparison_by_name():
+    """The benchmark has failed for what came first."""
+    row, died = schedule.Row("bench/one"), Mock(side_effect=RunnerDied("the head process left with exit status 1"))
+    gone = SimpleNamespace(errors=io.BytesIO(), recover=died)
+    said = "head process left with exit status 1 in bench/one"
+    with pytest.raises(PipebenchError, match=said), rounds._failing(row, [gone]):
+        raise RunnerFailed("no answer within 60 s")
+    assert row.failed == "no answer within 60 s"
 
 
 def test_only_the_first_signal_interrupts():

@@ -62,10 +62,11 @@ class InProcess:
     def __init__(self, name):
         self.name, self._answers, self._own = name, [], {"loader": f"{name}:make_loader"}
         self._own["transform"] = f"{name}:make_transform"
-        self.asked, self.died = [], False
+        self.asked, self.read, self.died = [], [], False
 
     def send(self, method, *arguments):
         self.asked.append(method)
+        self.read += arguments[1:] if method == "reading" else ()
         if method == "fork":
             sys.modules.pop(self.name, None)
             self._side, method = round_process.Side(self._own), "begin"
@@ -137,7 +138,7 @@ def test_what_changes_after_many_calls_is_found_at_the_end(side):
 
 
 class Row:
-    identity, keys, calls, live = IDENTITY, ("own",), 1, True
+    identity, keys, calls, head_calls, live = IDENTITY, ("own",), 3, 1, True
 
     def __init__(self, readings):
         self.rounds, self.outputs, self.failed = [((1.0, 1.0),) * readings], None, None
@@ -149,6 +150,7 @@ def test_a_benchmark_is_looked_at_before_and_after_its_rounds(side):
     assert row.outputs == Outputs("same")
     looking.look_at_all([row], servers, {}, False, lambda done, of, what: said.append(what))
     assert (row.outputs.state, row.outputs.at_end) == ("changed", True)
+    assert [set(server.read) for server in servers] == [{3}, {1}]  # each side's own number of calls, as in the rounds
     before = len(servers[0].asked)
     looking.look_at_all([row], servers, {}, False, lambda done, of, what: said.append(what))
     assert len(servers[0].asked) == before and said == ["comparing outputs"] * 3

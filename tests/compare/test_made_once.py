@@ -1,12 +1,15 @@
 """A loader that takes long to make is made once a side, and each round takes a copy; others are made in each round."""
 
 import os
+import random
+import sys
 import threading
+import types
 
 import pytest
 from torch.utils.data import DataLoader
 
-from pipebench.compare import made_once
+from pipebench.compare import made_once, round_process
 from pipebench.compare.made_once import Loaders
 
 
@@ -77,3 +80,19 @@ def test_a_function_that_always_gives_settings_for_workers_is_asked_for_one():
 
     loader, taken = Loaders(lambda: make).get(num_workers=0, transform=None)
     assert loader.num_workers == 1 and loader.prefetch_factor == 4 and taken == {"num_workers"}
+
+
+def test_what_a_server_makes_for_all_rounds_draws_the_same_on_both_sides(monkeypatch):
+    made = []
+
+    def make_loader():
+        made.append(random.random())
+        return DataLoader([[1], [2]])
+
+    monkeypatch.setitem(sys.modules, "mine", types.SimpleNamespace(make_loader=make_loader))
+    for number in range(2):
+        side = round_process.Side({"loader": "mine:make_loader"})
+        side.answer("start", (), False)
+        random.seed(number)
+        side.answer("keep", ("loader/own/workers-0",), False)
+    assert made[0] == made[1]
