@@ -55,6 +55,7 @@ class _Run:
         return [f"Not compared with {self.against}: {listed(self.within)}: {why}."]
 
 
+LEAST_BUDGET_S = 10  # of `pipebench ab`
 _RUN = pytest.StashKey[_Run]()
 
 
@@ -100,6 +101,8 @@ def _refuse(against: str | None, budget: str | None, limit: str | None, file: st
             checkouts.resolve(checkouts.repository(config.rootpath), against)
         if budget is not None and not budget.replace(".", "", 1).isdecimal():
             raise ValueError(f"{budget!r} is not a number of seconds")
+        if budget is not None and float(budget) < LEAST_BUDGET_S:
+            raise ValueError(f"--pipebench-budget {budget} is too short: give {LEAST_BUDGET_S} or more")
         if limit is not None:
             fraction(limit)
         place(None if file is None else Path(file).absolute(), force=True)

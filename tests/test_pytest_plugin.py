@@ -149,6 +149,7 @@ def test_limits_of_a_comparison_need_one(pytester):
     [
         (["--pipebench-against", "nosuch"], "there is no commit 'nosuch'"),
         (["--pipebench-against", "HEAD", "--pipebench-budget", "abc"], "'abc' is not a number of seconds"),
+        (["--pipebench-against", "HEAD", "--pipebench-budget", "5"], "--pipebench-budget 5 is too short: give 10 or"),
         (["--pipebench-against", "HEAD", "--pipebench-fail-above", "x"], "'x' is not a percentage such as 5%"),
         (["--pipebench-save", "."], "is not a regular file"),
     ],

@@ -62,7 +62,7 @@ def fast(full: dict[str, Any], repo: Path) -> dict[str, Any]:
     made["pythons"] = [f"{sys.version_info.major}.{sys.version_info.minor}"]
     for key, usual in (("benchmark_dir", "benchmarks"), ("results_dir", "results"), ("html_dir", "html")):
         made[key] = os.path.relpath(full.get(key, usual), ".asv")
-    if "://" not in made.get("repo", ""):
+    if (repo / full.get("repo", ".")).exists():  # else it is an address
         made["repo"] = os.path.relpath(full.get("repo", "."), ".asv")
     made["env_dir"] = "fast"
     commands = made.get("install_command", [])

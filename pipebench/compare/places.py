@@ -25,11 +25,13 @@ class Place:
 
 
 def function_of(own: Own, identity: str) -> str | None:
-    """The function, as module:function, that `pipebench.toml` names for a benchmark."""
+    """The function, as module:function, that `pipebench.toml` names for a benchmark; None for one of asv or pytest."""
     entries = {f"bench/{one.name}": one.setup for one in getattr(own, "benchmark", ())}
     if identity in entries:
         return str(entries[identity])
-    return own.transform if identity.startswith("transform/") else own.loader
+    if identity.startswith("transform/"):
+        return own.transform
+    return own.loader if identity.startswith(("read/", "collate/", "loader/")) else None
 
 
 def place_of(repo: Path, roots: Sequence[Path], function: str, left: int = FOLLOWED) -> Place | None:

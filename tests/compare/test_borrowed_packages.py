@@ -76,6 +76,19 @@ def test_asvs_environment_imports_the_commit_and_every_borrowed_folder(repo, tmp
     assert str(repo / "src") not in said[3:]
 
 
+@pytest.mark.parametrize(
+    ("address", "written"),
+    [
+        (".", ".."),
+        ("src", "../src"),
+        ("git@github.com:someone/mine.git", "git@github.com:someone/mine.git"),
+        ("https://example.org/mine.git", "https://example.org/mine.git"),
+    ],
+)
+def test_the_address_of_a_repository_stays_and_a_path_is_seen_from_its_new_place(address, written, repo):
+    assert borrowed_packages.fast({"repo": address}, repo)["repo"] == written
+
+
 def test_an_import_hook_of_another_project_is_borrowed_and_that_of_this_one_is_not(repo, monkeypatch):
     for name, place in (("other", "/elsewhere/other"), ("mine", str(repo / "src" / "mine"))):
         finder = types.ModuleType(f"__editable___{name}_finder")

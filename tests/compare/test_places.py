@@ -60,7 +60,9 @@ def test_what_is_not_there_has_no_place(repo, function):
 def test_each_benchmark_has_the_function_that_the_configuration_names():
     own = Own("mine.data:make_loader", "mine.data:make_transform", ("Flip",))
     assert function_of(own, "transform/own/Flip") == "mine.data:make_transform"
-    assert function_of(own, "loader/own/workers-2") == function_of(own, "read/own/sample") == "mine.data:make_loader"
+    for identity in ("read/own/sample", "collate/own/batch", "loader/own/workers-2"):
+        assert function_of(own, identity) == "mine.data:make_loader"
+    assert function_of(own, "asv/suite.time_it") is function_of(own, "pytest/test_it.py::test_it") is None
 
 
 def test_an_entry_of_its_own_has_its_own_function():
