@@ -4,6 +4,7 @@
     python tools/noise.py planted --change 0.03 --runs 4 --save noise.jsonl
     python tools/noise.py report noise.jsonl
     python tools/noise.py simulate
+    python tools/noise.py families
     python tools/noise.py joined
 
 `equal` runs `pipebench ab` on two commits of equal code. `planted` runs it on two commits; the second does more work in
@@ -140,15 +141,17 @@ def runs(chosen, change, out):
 def simulated(rng, servers, placement, change, pairs=50, noise=0.05, spoilt=0.05, spread=SERVERS):
     """Simulated rounds of a call of 1 s; the head takes `change` more.
 
-    `servers` has the rounds of each pair of servers, which adds what it draws to all of them. `placement` is the spread
-    of the speed of processes, from where they lie in memory: each at a place of its own. A share `spoilt` of the rounds
-    is disturbed. The added work takes the same time wherever a process lies. Therefore no factor makes the two sides
-    exchangeable, and the simulation can show whether an interval contains the change.
+    `servers` has the rounds of each pair of servers. What the two draw is in all of them, and apart by `spread`.
+    `placement` is the spread of the speed of processes, from where they lie in memory: each at a place of its own. A
+    share `spoilt` of the rounds is disturbed. The added work takes the same time wherever a process lies. Therefore no
+    factor makes the two sides exchangeable, and the simulation can show whether an interval contains the change.
     """
     made = []
-    for own in (own for rounds in servers for own in [rng.gauss(0, spread)] * rounds):
-        base = 1 + rng.gauss(0, placement) + own
-        head = 1 + rng.gauss(0, placement) + change
+    each = spread / math.sqrt(2)
+    drawn = (own for rounds in servers for own in [(rng.gauss(0, each), rng.gauss(0, each))] * rounds)
+    for of_base, of_head in drawn:
+        base = 1 + rng.gauss(0, placement) + of_base
+        head = 1 + rng.gauss(0, placement) + of_head + change
         head *= 1 + (rng.uniform(0, 1) if rng.random() < spoilt else 0)
         base *= 1 + (rng.uniform(0, 1) if rng.random() < spoilt else 0)
         made.append([(base * (1 + noise * rng.expovariate(pairs)), head * (1 + noise * rng.expovariate(pairs)))])
@@ -182,6 +185,32 @@ def simulate(draws, out, servers=(5,) * 6):
         out.write(
             f"{placement:.1%} each its own {alarms / draws:>12.1%}  {shares}  {covered / len(intervals):>11.1%}\n"
         )
+        out.flush()
+
+
+FAMILIES = ((1, (10,)), (1, (10,) * 6), (6, (14,)), (6, (5,) * 6), (61, (17,)), (61, (5,) * 6))
+
+
+def families(draws, out, placement=0.003):
+    """Writes how often an interval of a run does not contain the truth, and how often twice the time is found.
+
+    For runs of one, six and 61 benchmarks, with as few rounds as a judgement needs and with many.
+    """
+    from pipebench.compare import permutation
+
+    rng = random.Random(0)
+    out.write(f"{draws} runs each; {placement:.1%} each its own place, {SERVERS:.1%} each pair of servers\n")
+    out.write("benchmarks  rounds  pairs of servers  runs with a miss             +100% found\n")
+    for benchmarks, servers in FAMILIES:
+
+        def differs(change, benchmarks=benchmarks, servers=servers):
+            return permutation.differs(simulated(rng, servers, placement, change), benchmarks, servers=servers)
+
+        missed = sum(any(differs(0.0) for _ in range(benchmarks)) for _ in range(draws))
+        found = sum(differs(1.0) for _ in range(draws))
+        low, high = noise_report.clopper_pearson(missed, draws)
+        shares = f"{missed / draws:.2%} ({low:.2%} to {high:.2%})"
+        out.write(f"{benchmarks:>10}  {sum(servers):>6}  {len(servers):>16}  {shares:<24}  {found / draws:>14.1%}\n")
         out.flush()
 
 
@@ -229,7 +258,7 @@ def joined(draws, out, servers=(6,) * 4):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["equal", "planted", "report", "simulate", "joined"])
+    parser.add_argument("what", choices=["equal", "planted", "report", "simulate", "families", "joined"])
     parser.add_argument("files", nargs="*", type=Path, help="what `report` pools")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds of a run")
     parser.add_argument("--change", type=float, default=0.03, help="how much more work the planted commit does")
@@ -241,6 +270,8 @@ def main():
         parser.error("--change is a share above 0, for example 0.03")
     if chosen.what == "simulate":
         simulate(chosen.draws, sys.stdout)
+    elif chosen.what == "families":
+        families(chosen.draws, sys.stdout)
     elif chosen.what == "joined":
         joined(chosen.draws, sys.stdout)
     elif chosen.what == "report":

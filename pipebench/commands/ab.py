@@ -336,8 +336,8 @@ def _status(
         say(f"pipebench: changed output: {', '.join(other)}")
     if over or other:
         return GATE_FAILED
-    few = ab.too_few(changes, most_rounds) if limit is not None else None
-    why = few or (same_work.uncompared(changes) if on_change else None)
+    blind = (ab.too_few(changes, most_rounds) or ab.too_wide(changes)) if limit is not None else None
+    why = blind or (same_work.uncompared(changes) if on_change else None)
     if (limit is not None or on_change) and (missing := unreached(changes)):
         why = why or f"the run was cut short before {counted(len(missing), 'benchmark')} had a round"
     if why:

@@ -15,9 +15,9 @@ rounds do, and less the more alike the sides of a round are.
 
 Many rounds come from one pair of servers, which import once. What is constant for a server, and not for a commit, is in
 all its rounds, and no exchange of rounds shows it: see docs/figures/noise.md. A run has several pairs of servers, one
-after the other, and what they draw averages out. `SERVERS` is how far the rounds of one pair may be off, with the
-confidence of a family of six; of k pairs it is that over the root of k. It is independent of the rounds, so the two
-halves of an interval add up by their squares.
+after the other, and what they draw averages out: of k pairs it is what one draws over the root of k. So an interval has
+two halves, one for the rounds and one for the servers, both of the confidence that a benchmark of the family needs. The
+two are independent, so the halves add up by their squares. Of normal errors the sum then has that same confidence.
 
 Rounds of several runs can be judged together. A run is a block: its rounds are first divided by the speed of the run
 (the lowest quarter of its rounds, base and head together), because one run may have found the machine slower than
@@ -28,21 +28,31 @@ factor on the head changes it alike in all runs. So the test stays exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from statistics import fmean, median
+from collections.abc import Callable, Iterator, Sequence
+from statistics import NormalDist, fmean, median
 from typing import Any
 
 import numpy as np
 
-from pipebench.results.comparison import ALARMS, Judgement, Pair, rounds_needed, wanted_confidence
+from pipebench.results.comparison import (
+    ALARMS,
+    Judgement,
+    Pair,
+    left_out,
+    reachable,
+    rounds_needed,
+    wanted_confidence,
+)
 from pipebench.stats import Speedup
 
 BEST = 0.25  # of the rounds: with 24, two equally likely placements both occur in them, except in one of 100,000 runs
-MIDDLE = 0.6  # share of the rounds' speed-ups that counts: as many are left out above as below
 USUAL = 0.8  # share of the rounds that says how far rounds, and the two sides of a round, are apart
 SWAPS = 6000  # random exchanges of base and head
-CACHED = 50_000  # numbers processed at once, so that they stay in the processor's cache
-SERVERS = 0.02  # how far one pair of servers of equal code may be apart, in all its rounds alike
+LEAST = 5  # of them that may be as large as what is there: with fewer, chance decides how wide an interval is
+ALL = 4  # times as many are tried one and all, where there are no more: of few rounds, few exchanges are random enough
+KEPT = 4  # times as many as may be as large, before the end of an interval is moved on
+CACHED = 16_000  # numbers processed at once, so that they stay in the processor's cache
+SERVERS = 0.0065  # how far a pair of servers of equal code is apart in all its rounds, as a standard deviation at most
 WIDEST, STEPS = 8.0, 14  # the search for the ends of an interval: up to this factor away, to 0.02 %
 
 
@@ -75,23 +85,20 @@ def judge(
     The interval comes from an inverted permutation test of paired data (Lehmann and Romano, Testing Statistical
     Hypotheses, sections 5.8 and 5.14). It holds every factor f for which this is true: after the head's times are
     multiplied by f, exchanging base and head at random within rounds gives a difference as large as the observed one in
-    more than `ALARMS / benchmarks` of `SWAPS` tries. The test is exact for any noise that does not prefer a side. The
+    more than `ALARMS / benchmarks` of the tries. The test is exact for any noise that does not prefer a side. The
     interval is then widened by what the servers may be apart. With fewer than `rounds_needed` rounds it cannot detect
     any change.
     """
     wanted = wanted_confidence(benchmarks)
-    base, head, swaps = _times_and_swaps(rounds, runs)
-    middle = float(np.exp(-_difference(base, head, _unlike(base, head))))
-
-    def possible(factor: float) -> bool:
-        return _chance(base, head + math.log(factor), swaps) > 1.0 - wanted
-
-    reached = 1.0 - min(1.0, 2.0 * 0.5 ** len(base))
-    low, high = _end(possible, middle, 1 / WIDEST), _end(possible, middle, WIDEST)
-    apart = _apart(servers or runs or [len(rounds)])
-    low = middle * math.exp(-math.hypot(math.log(low / middle), apart))
-    high = middle * math.exp(math.hypot(math.log(high / middle), apart))
-    return Judgement(Speedup(middle, low, high, min(wanted, reached)), len(rounds), wanted)
+    base, head = _times(rounds, runs)
+    middle = -float(_difference(base, head, _unlike(base, head)))
+    apart = _apart(servers or runs or [len(rounds)], wanted)
+    low, high = (
+        middle + way * math.hypot(_reach(base, head + middle, way * math.log(WIDEST), 1.0 - wanted), apart)
+        for way in (-1, 1)
+    )
+    found = Speedup(math.exp(middle), math.exp(low), math.exp(high), min(wanted, reachable(len(rounds))))
+    return Judgement(found, len(rounds), wanted)
 
 
 def differs(
@@ -99,17 +106,19 @@ def differs(
 ) -> bool:
     """Whether `judge` would report a difference; cheaper, because it does not search the ends of the interval."""
     wanted = wanted_confidence(benchmarks)
-    base, head, swaps = _times_and_swaps(rounds, runs)
-    slower, apart = float(_difference(base, head, _unlike(base, head))), _apart(servers or runs or [len(rounds)])
+    base, head = _times(rounds, runs)
+    slower = float(_difference(base, head, _unlike(base, head)))
+    apart = _apart(servers or runs or [len(rounds)], wanted)
     if len(rounds) < rounds_needed(wanted) or abs(slower) <= apart:
         return False
     nearest = math.sqrt(slower**2 - apart**2)  # half an interval of the rounds that just reaches no difference
-    return _chance(base, head - math.copysign(abs(slower) - nearest, slower), swaps) <= 1.0 - wanted
+    return not _possible(base, head - math.copysign(abs(slower) - nearest, slower), 1.0 - wanted)
 
 
-def _apart(servers: Sequence[int]) -> float:
+def _apart(servers: Sequence[int], wanted: float) -> float:
     """How far the mean of pairs of servers may be off, as a logarithm. Each counts by its number of rounds."""
-    return math.log(1 + SERVERS) * math.sqrt(sum(one**2 for one in servers)) / sum(servers)
+    sure = NormalDist(sigma=SERVERS).inv_cdf((1 + wanted) / 2)
+    return sure * math.sqrt(sum(one**2 for one in servers)) / sum(servers)
 
 
 def holds(
@@ -123,23 +132,21 @@ def holds(
 
     Too few rounds allow any.
     """
-    if len(rounds) < rounds_needed(wanted_confidence(benchmarks, alarms)):
+    wanted = wanted_confidence(benchmarks, alarms)
+    if len(rounds) < rounds_needed(wanted):
         return True
-    base, head, swaps = _times_and_swaps(rounds, runs)
-    return _chance(base, head + math.log(speedup), swaps) > 1.0 - wanted_confidence(benchmarks, alarms)
+    base, head = _times(rounds, runs)
+    return _possible(base, head + math.log(speedup), 1.0 - wanted)
 
 
-def _times_and_swaps(rounds: Sequence[Sequence[Pair]], runs: Sequence[int]) -> Any:
-    """The logarithms of the times of base and head, by round, and for each try the rounds that it exchanges.
-
-    Those of several runs are relative to the speed of their run.
-    """
+def _times(rounds: Sequence[Sequence[Pair]], runs: Sequence[int]) -> Any:
+    """The logarithms of the times of base and head, by round. Those of several runs are relative to the run's speed."""
     base, head = np.log(np.array([round_times(pairs) for pairs in rounds])).T
     if len(runs) > 1:
         edges = np.cumsum(runs)[:-1]
         speeds = np.repeat([_level(one) for one in np.split((base + head) / 2, edges)], runs)
         base, head = base - speeds, head - speeds
-    return base, head, np.random.default_rng(0).random((SWAPS, len(base))) < 0.5
+    return base, head
 
 
 def _unlike(base: Any, head: Any) -> float:
@@ -164,8 +171,8 @@ def _difference(base: Any, head: Any, unlike: float) -> Any:
     One compares the best rounds of each side; the other takes the middle of the differences within rounds.
     """
     count = base.shape[-1]
-    cut = round((1 - MIDDLE) / 2 * count)
-    middle = np.partition(head - base, (cut, count - cut - 1), axis=-1)[..., cut : count - cut].mean(axis=-1)
+    cut = left_out(count)
+    middle = np.sort(head - base, axis=-1)[..., cut : count - cut].mean(axis=-1)
     return middle + unlike / 2 * (_level(head) - _level(base) - middle)
 
 
@@ -175,23 +182,91 @@ def _level(logarithms: Any) -> Any:
     return np.partition(logarithms, count - 1, axis=-1)[..., :count].mean(axis=-1)
 
 
-def _chance(base: Any, head: Any, swaps: Any) -> float:
-    """The share of exchanges whose difference is at least the observed one; the observed one counts as an exchange."""
-    unlike = _unlike(base, head)
-    there = abs(_difference(base, head, unlike))
-    as_large = 0
-    for few in np.array_split(swaps, max(1, swaps.size // CACHED)):
-        made = np.abs(_difference(np.where(few, head, base), np.where(few, base, head), unlike))
-        as_large += int(np.count_nonzero(made >= there - 1e-12))
-    return float((1 + as_large) / (1 + len(swaps)))
+def _as_large(base: Any, head: Any) -> Callable[[Any], Any]:
+    """A function that says of exchanges whether the difference is at least the observed one, in either direction.
+
+    An exchange has a sign for each round: -1 where base and head are exchanged. Most cannot be as large, which their
+    sums tell at once. No more rounds are further apart than `wide` than are left out at one end. So the middle is that
+    of rounds which are at most `wide` apart: those left out above have at least the mean, those below at least -`wide`.
+    And the best rounds differ most where one side is the faster of every round.
+    """
+    unlike, cut, moved = _unlike(base, head), left_out(len(base)), head - base
+    there = abs(_difference(base, head, unlike)) - 1e-12
+    wide = np.sort(np.abs(moved))[len(base) - 1 - cut]
+    best = _level(np.maximum(base, head)) - _level(np.minimum(base, head))
+    middle = (there - unlike / 2 * best) / (1 - unlike / 2)
+    least = ((len(base) - 2 * cut) * middle - cut * wide) / (1 - cut / len(base))
+    clipped, level, half = np.clip(moved, -wide, wide), (base + head) / 2, moved / 2
+
+    def as_large(signs: Any) -> Any:
+        can_be = np.flatnonzero(np.abs(signs @ clipped) >= least)
+        apart = signs[can_be] * half
+        return can_be[np.abs(_difference(level - apart, level + apart, unlike)) >= there]
+
+    return as_large
 
 
-def _end(possible: Any, middle: float, away: float) -> float:
-    """An end of the interval: the factor from `middle` to `middle * away` where `possible` turns False (bisection)."""
-    near, far = 0.0, math.log(away)
-    if possible(middle * away):
-        return middle * away
+def _exchanges(rounds: int, chance: float) -> tuple[Iterator[Any], int]:
+    """The exchanges, some at a time, and how many of them may be as large as what is there.
+
+    These are at most the share `chance` of all. The first one exchanges nothing: what is there counts, which makes the
+    test exact. Exchanging all other rounds gives the same difference, so half of all exchanges stand for all.
+    """
+    tries, every = max(SWAPS, math.ceil(LEAST / chance)), 2 ** (rounds - 1)
+    all_of_them = every <= ALL * tries
+    total, size = every if all_of_them else tries, max(1, CACHED // rounds)
+    rng = np.random.default_rng(0)
+
+    def some(begin: int) -> Any:
+        numbers = np.arange(begin, min(begin + size, total))[:, None]
+        if all_of_them:
+            return 1.0 - 2.0 * (numbers >> np.arange(rounds) & 1)
+        return 1.0 - 2.0 * (rng.integers(0, 2, (len(numbers), rounds), dtype=bool) & (numbers > 0))
+
+    return map(some, range(0, total, size)), math.floor(chance * total)
+
+
+def _possible(base: Any, head: Any, chance: float) -> bool:
+    """Whether more than the share `chance` of the exchanges give a difference as large as the observed one."""
+    (exchanges, most), as_large, found = _exchanges(len(base), chance), _as_large(base, head), 0
+    for signs in exchanges:
+        found += len(as_large(signs))
+        if found > most:
+            return True
+    return False
+
+
+def _reach(base: Any, head: Any, furthest: float, chance: float) -> float:
+    """How far the head's logarithms can be moved towards `furthest` until `_possible` turns False, as a distance.
+
+    Nearly every exchange whose difference is less than the observed one is so further out, too. So each is tried where
+    those before it end, and the few that are left are tried again further out. Then all are tried at the place found.
+    """
+    near, begin = 0.0, math.nan
+    while near != begin:
+        begin, (exchanges, most) = near, _exchanges(len(base), chance)
+        left, as_large = np.empty((0, len(base))), _as_large(base, head + near)
+        for signs in exchanges:
+            left = np.concatenate([left, signs[as_large(signs)]])
+            if len(left) > KEPT * most:
+                near, left = _moved(base, head, near, furthest, left, most)
+                as_large = _as_large(base, head + near)
+        near, _ = _moved(base, head, near, furthest, left, most)
+    return abs(near)
+
+
+def _moved(base: Any, head: Any, near: float, furthest: float, left: Any, most: int) -> tuple[float, Any]:
+    """The place after `near` where at most `most` of the exchanges in `left` are as large, and these (bisection)."""
+    if len(left) <= most:
+        return near, left
+    far, there = furthest, left[_as_large(base, head + furthest)(left)]
+    if len(there) > most:
+        return furthest, there
     for _ in range(STEPS):
         between = (near + far) / 2
-        near, far = (between, far) if possible(middle * math.exp(between)) else (near, between)
-    return middle * math.exp(near)
+        found = left[_as_large(base, head + between)(left)]
+        if len(found) > most:
+            near, left = between, found
+        else:
+            far, there = between, found
+    return far, there

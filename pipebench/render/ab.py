@@ -9,6 +9,8 @@ from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part, Spare, Sparing
 from pipebench.results.comparison import (
     ALARMS,
+    BLIND,
+    NO_RESULT,
     Change,
     Comparison,
     Judgement,
@@ -16,8 +18,11 @@ from pipebench.results.comparison import (
     Said,
     exceeding,
     unjudged,
+    unseen,
 )
 from pipebench.units import counted, percent, printable, seconds_scale
+
+MORE_ROUNDS = "raise --budget, compare fewer benchmarks, or join runs with --pool"
 
 
 def too_few(changes: Sequence[Change], most_rounds: int | None = None) -> str | None:
@@ -28,12 +33,19 @@ def too_few(changes: Sequence[Change], most_rounds: int | None = None) -> str | 
     poor, needed = unjudged(changes)
     if not poor:
         return None
-    remedy = "raise --budget, compare fewer benchmarks, or join runs with --pool"
+    remedy = MORE_ROUNDS
     if most_rounds is not None and most_rounds < needed:
         remedy = f"--rounds {most_rounds} stopped the run, so give --rounds {needed} or leave it out"
         if any(one.judgement and one.judgement.rounds < most_rounds for one in changes):
             remedy = f"give --rounds {needed} or leave it out, and raise --budget"
     return f"{counted(poor, 'benchmark')} had fewer than the {needed} rounds needed: {remedy}"
+
+
+def too_wide(changes: Sequence[Change]) -> str | None:
+    """Which benchmarks a gate cannot judge although they had enough rounds; None if there are none."""
+    wide = [one.benchmark for one in unseen(changes)]
+    missed = f"{BLIND:g} times the time that the limit allows would not be seen"
+    return f"{missed} in {same_work.listed(wide)}: {MORE_ROUNDS}" if wide else None
 
 
 def parts(found: Comparison) -> list[Part]:
@@ -47,7 +59,9 @@ def sparing(found: Comparison) -> list[Sparing]:
     made: list[Sparing] = [Line(verdict(found), "bold")]
     made += [_table(compared, found.base, found.head, found.allow_changed)] if compared else []
     made.append(_inset(legend(found.changes, found.most_rounds), 3))
-    made += [f"  {line}" for line in [*notes(found.changes, found.most_rounds), *same_work.footer(found)]]
+    wide = too_wide(found.changes) if found.fail_above is not None and found.gate == NO_RESULT else None
+    said = [*notes(found.changes, found.most_rounds), *([f"The gate has no result: {wide}"] if wide else [])]
+    made += [f"  {line}" for line in [*said, *same_work.footer(found)]]
     made.append(_inset([*map(_measured, found.sides), *_runs(found)], 2))
     return [*made, Spare(tuple(_said(found.said)), 1)]
 

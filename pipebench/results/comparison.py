@@ -6,7 +6,7 @@ It is saved for programs that read the JSON, and it can never differ from the re
 
 from __future__ import annotations
 
-import math
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
@@ -15,6 +15,8 @@ from pipebench.host.machine import Machine
 from pipebench.stats import Speedup
 
 ALARMS = 0.01  # chance that any benchmark of a family is called changed although all are equal
+MIDDLE = 0.6  # share of the rounds' speed-ups that counts: as many are left out above as below
+BLIND = 2.0  # times as long: a gate that does not see that tells nothing
 Pair = tuple[float, float]  # seconds of the base and of the head, taken one right after the other
 SLOWER, FASTER, NOT_TOLD, TOO_FEW = "slower", "faster", "no difference detected", "too few rounds"
 NOT_MEASURED, FAILED = "not measured", "failed"
@@ -297,8 +299,8 @@ def exceeding(changes: Sequence[Some], limit: float) -> list[Some]:
 def gate(changes: Sequence[Change], limit: float | None, on_change: bool = False) -> str | None:
     """What a gate of this limit says, and with `on_change` a gate on changed outputs. None: no gate.
 
-    No result: a benchmark failed or was not reached, had too few rounds for the limit, or has outputs that could not be
-    compared.
+    No result: a benchmark failed or was not reached, had too few rounds for the limit or is `unseen`, or has outputs
+    that could not be compared.
     """
     if limit is None and not on_change:
         return None
@@ -308,8 +310,17 @@ def gate(changes: Sequence[Change], limit: float | None, on_change: bool = False
     judged = [one.judgement for one in changes if one.judgement]
     reached = not any(one.failed for one in changes) and not unreached(changes)
     whole = bool(judged) and reached and not (on_change and uncompared(changes))
-    enough = limit is None or all(one.enough for one in judged)
-    return GATE_PASSED if whole and enough else NO_RESULT
+    seen = limit is None or (all(one.enough for one in judged) and not unseen(changes))
+    return GATE_PASSED if whole and seen else NO_RESULT
+
+
+def unseen(changes: Sequence[Change]) -> list[Change]:
+    """The benchmarks that a gate would pass although they took twice as long as its limit allows: so wide they are.
+
+    One that is faster for certain is none of them.
+    """
+    judged = [(one, one.judgement.head_over_base) for one in changes if one.judgement and one.judgement.enough]
+    return [one for one, over in judged if over.low <= 1.0 and over.high > BLIND * over.speedup]
 
 
 def unreached(changes: Sequence[Change]) -> list[Change]:
@@ -338,12 +349,24 @@ def wanted_confidence(benchmarks: int, alarms: float = ALARMS) -> float:
     return 1.0 - alarms / max(1, benchmarks)
 
 
-def rounds_needed(confidence: float) -> int:
-    """The smallest number n of rounds whose full range covers the median with `confidence`.
+def left_out(rounds: int) -> int:
+    """How many of so many rounds do not count in their middle, at each end."""
+    return round((1 - MIDDLE) / 2 * rounds)
 
-    It is the smallest n with 2·0.5^n ≤ 1 - confidence.
+
+def reachable(rounds: int) -> float:
+    """The confidence that so many rounds can reach, if all of them say the same.
+
+    The test of `compare/permutation.py` exchanges base and head in some rounds. If all rounds have a slower head, those
+    nearest to no difference are left out of their middle. Exchanging any of them, `left_out` in number, can leave the
+    estimate as it is, and so can exchanging all others. So the chance cannot be shown to be less than that of these.
     """
-    return math.ceil(1 - math.log2(1 - confidence))
+    return 1.0 - min(1.0, 2.0 ** (1 + left_out(rounds) - rounds))
+
+
+def rounds_needed(confidence: float) -> int:
+    """The smallest number of rounds that can reach this confidence: 10 for one benchmark, 14 for each of six."""
+    return next(rounds for rounds in itertools.count(1) if reachable(rounds) >= confidence)
 
 
 def unjudged(changes: Sequence[Change]) -> tuple[int, int]:

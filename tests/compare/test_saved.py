@@ -21,11 +21,6 @@ SIDES = tuple(
 )
 
 
-@pytest.fixture(autouse=True)
-def fewer_swaps(monkeypatch):
-    monkeypatch.setattr(permutation, "SWAPS", 1000)
-
-
 def rounds(seed, count=10, longer=1.10, slow=1.0):
     rng = random.Random(seed)
     pairs = [(slow * rng.uniform(1.0, 1.004), slow * longer * rng.uniform(1.0, 1.004)) for _ in range(3 * count)]
@@ -62,9 +57,9 @@ def joined(*runs, limit=None):
 
 
 def test_another_limit_gives_another_status_and_the_same_intervals(save, capsys):
-    """The head takes 5 % longer, with an interval from 4 to 6 %."""
+    """The head takes 10 % longer, with an interval from 8 to 12 %."""
     file = save("a.json", of_ab(change(), fail_above=0.2))
-    assert [ab("--rejudge", file, *more) for more in ([], ["--fail-above", "8%"], ["--fail-above", "3%"])] == [0, 0, 3]
+    assert [ab("--rejudge", file, *more) for more in ([], ["--fail-above", "9%"], ["--fail-above", "3%"])] == [0, 0, 3]
     assert "pipebench: slower: decode/rgb/pillow" in capsys.readouterr().err
     again = saved.rejudged(saved.loaded(Path(file)), 0.03, lambda done, total, what: None)
     before = report.load(Path(file))
@@ -172,7 +167,7 @@ def test_runs_that_exclude_each_other_are_not_averaged():
 
 def test_a_benchmark_of_one_run_stays_and_one_that_broke_is_broken():
     runs = [of_ab(change(), change("a/b/c", seed=3), Change("d/e/f", skipped="not here")),
-            of_ab(change(seed=2), Change("a/b/c", failed="it broke"), change("d/e/f", seed=4))]  # fmt: skip
+            of_ab(change(seed=2), Change("a/b/c", failed="it broke"), change("d/e/f", seed=4, count=12))]  # fmt: skip
     found = {one.benchmark: one for one in joined(*runs).changes}
     assert found["a/b/c"].verdict == "failed" and found["d/e/f"].verdict == "slower"
     assert found["d/e/f"].notes == ("measured in 1 of 2 runs",)

@@ -96,30 +96,30 @@ def measured(costs_s, expected_s, budget_s, may_be_later):
 
 
 def test_the_estimate_is_said_before_the_first_round_and_counts_each_benchmark_by_itself():
-    """Two benchmarks need 9 rounds each: 9 of 60 s with the start of their workers, and 9 of 1 s."""
+    """Two benchmarks need 11 rounds each: 11 of 60 s with the start of their workers, and 11 of 1 s."""
     rows, said, end = measured([60.0, 1.0], [60.0, 1.0], 171.0, True)
-    assert said[0] == said[-1] == "comparing for about 10 min"
-    assert [len(row.rounds) for row in rows] == [9, 9]
-    assert end == 9 * 61
+    assert said[0] == said[-1] == "comparing for about 12 min"
+    assert [len(row.rounds) for row in rows] == [11, 11]
+    assert end == 11 * 61
 
 
 def test_a_budget_that_is_too_short_says_at_the_start_what_a_judgement_needs():
     _, said, end = measured([60.0, 1.0], [60.0, 1.0], 100.0, False)
-    assert said[0] == "comparing for about 2 min; a judgement needs --budget 580"
+    assert said[0] == "comparing for about 2 min; a judgement needs --budget 710"
     assert end <= 100.0
 
 
 def test_less_than_a_minute_is_said_in_seconds_and_never_below_zero():
     _, said, _ = measured([5.0], [5.0], 38.0, False)
-    assert said[0] == "comparing for about 38 s; a judgement needs --budget 50"
+    assert said[0] == "comparing for about 38 s; a judgement needs --budget 60"
     rows, said, _ = measured([5.0, 5.0], [5.0, 5.0], -191.0, False)
-    assert said[0] == "comparing for about 0 s; a judgement needs --budget 100"
+    assert said[0] == "comparing for about 0 s; a judgement needs --budget 120"
     assert [len(row.rounds) for row in rows] == [1, 0]  # one at least
 
 
 def test_what_else_the_budget_is_used_for_is_in_the_one_that_a_judgement_needs():
     said = schedule.expectation([Row("one", expected_s=5.0)], 10.0, False, 1000, 0.0, used_s=100.0)
-    assert said == "comparing for about 10 s; a judgement needs --budget 150"
+    assert said == "comparing for about 10 s; a judgement needs --budget 160"
 
 
 def sized_within(budget_s, costs_s, monkeypatch):
@@ -156,9 +156,9 @@ def test_sizing_stops_at_the_budget_and_leaves_out_what_does_not_fit(budget_s, c
 
 def test_what_was_left_out_is_named_with_the_budget_that_it_needs_and_passes_no_gate():
     rows = [Row("a/b/c", armed_s=1.0, expected_s=1.0), Row("x/y/z", left_out=True)]
-    for _ in range(9):
+    for _ in range(11):
         rows[0].add(((1.0, 1.0),))
-    rows[0].spent_s = 9.0
+    rows[0].spent_s = 11.0
     rounds._leave_out(rows, schedule.whole_s(rows, 1000))
     changes = tuple(rounds._changes(rows))
     assert changes[1].notes == ("left out, because it does not fit into the budget: give --budget 30",)

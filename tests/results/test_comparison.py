@@ -54,6 +54,9 @@ def test_each_row_has_a_verdict_and_says_what_it_could_tell(one, verdict, detect
         ([change(1.1)], 0.2, "passed"),
         ([change(1.0), Change("d", failed="it broke")], 0.05, "no result"),
         ([Change("a/b/c", judged(1.1, rounds=3))], 0.05, "no result"),
+        ([Change("a/b/c", judged(1.0, 0.6))], 0.05, "no result"),  # twice the time would not be seen
+        ([Change("a/b/c", judged(1.0, 0.45))], 0.05, "passed"),
+        ([Change("a/b/c", judged(0.3, 0.25))], 0.05, "passed"),  # it is faster for certain
         ([Change("a/b/c", skipped="not here")], 0.05, "no result"),
         ([change(1.0), Change("d")], 0.05, "no result"),  # the run was cut short before a round of it
     ],

@@ -26,10 +26,10 @@ def report(tool):
     return tool("noise_report")
 
 
-def row(name="read", change=0.0, width=0.01, verdict="~", true=0.0, confidence=0.995, **more):
+def row(name="read", change=0.0, width=0.01, verdict="~", true=0.0, rounds=20, **more):
     return {
         "benchmark": name, "change": change, "low": change - width, "high": change + width, "verdict": verdict,
-        "confidence": confidence, "rounds": 20, "base_s": 0.001, "true": true, **more,
+        "confidence": 0.995, "rounds": rounds, "base_s": 0.001, "true": true, **more,
     }  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def test_a_family_with_two_alarms_counts_once_and_faster_is_an_alarm_too(report)
 
 def test_an_interval_that_misses_is_counted_and_one_of_too_few_rounds_is_left_out(report):
     hit, edge, miss = row(change=0.03, true=0.025), row(change=0.03, true=0.02), row(change=0.03, true=0.0199)
-    few = row(change=0.03, true=0.03, width=5.0, confidence=0.99)
+    few = row(change=0.03, true=0.03, width=5.0, rounds=10)
     lines = [run(one, row("step", true=0.0), planted=0.03) for one in (hit, edge, miss, few)]
     said = report.coverage(lines)
     assert said[0] == "intervals that contain the true change: 6 of 7 (42.1 to 99.6 %)"
@@ -142,12 +142,12 @@ def test_runs_of_different_methods_are_never_pooled(report):
 
 
 def test_runs_of_too_few_rounds_are_neither_right_nor_wrong(report):
-    few = run(row(width=5.0, confidence=0.9), row("step", width=5.0, confidence=0.9))
-    half = run(row(), row("step", width=5.0, confidence=0.9))
-    assert "nothing can be told: 20 rounds at most, and too few everywhere" in report.report([few, few])
+    few = run(row(width=5.0, rounds=10, verdict="slower"), row("step", width=5.0, rounds=9))
+    half = run(row(), row("step", width=5.0, rounds=10))
+    assert "nothing can be told: 10 rounds at most, and too few everywhere" in report.report([few, few])
     said = report.report([few, half])
     assert "runs of 60 s: 2, with enough rounds for every benchmark: 0\n" in said
-    assert "read       0 of 1 (0.0 to 97.5 %)  1 of 1 (2.5 to 100.0 %)       1.0 %      20\n" in said
+    assert "read       0 of 1 (0.0 to 97.5 %)  1 of 1 (2.5 to 100.0 %)       1.0 %      15\n" in said
     assert "of those with enough rounds for every benchmark: none\n" in said
 
 
