@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 _KNOBS = {"num_workers", "prefetch_factor"}
 _SIMULATED = {*_KNOBS, "persistent_workers", "timeout"}
 _HARDLY = 0.05
-_FREE = 0.75  # of the cores: with less in use, nobody had to share one for long
 
 
 def passport_of(watched: WatchResult, advice: Advice | None = None, loader: int | None = None) -> Passport | None:
@@ -57,20 +56,23 @@ def passport_in(report: Report) -> Passport:
 def others(costs: LoopCosts, cores: float, foreign_cores: float | None) -> float:
     """How many threads of other processes wanted a core, on average, while a worker wanted one.
 
-    If n threads share C cores evenly, each runs for C/n of the time in which it is ready (`cores.Cores`). The measured
-    share of a worker gives n, and what are not our own threads are others. A worker that hardly waited says only that
-    others left it a core: then they are the cores that others used. So are they if cores were free: a thread waits for
-    a moment whenever it wakes, and with many cores these moments would tell of many threads. `foreign_cores` is how
-    many cores others used (None: not known).
+    If n threads share C cores evenly, each runs for C/n of the time in which it is ready (`cores.Cores`): a worker for
+    its CPU time out of that and its waits for a core, and a thread of others for as much. So if they used
+    `foreign_cores`, that share gives how many they were.
+
+    If that is not known (None), n follows from the share itself, and what are not our own threads are others. But a
+    thread waits for a moment each time it wakes, on a free core too, so this tells of some that are not there. A worker
+    that hardly waited tells of none.
     """
-    cpu_s, waited_s, used = fmean(costs.cpu_s), costs.core_wait_s, foreign_cores or 0.0
-    own_s = core_s(costs, costs.workers)
-    free = foreign_cores is not None and own_s / costs.iteration_s + used < _FREE * cores
-    if free or waited_s <= _HARDLY * cpu_s or not cpu_s:
-        return used
-    ready = cores * (1 + waited_s / cpu_s)
-    beside = (own_s + waited_s - (cpu_s + waited_s) / max(1, costs.workers)) / costs.iteration_s
-    return max(used, ready - 1 - beside)
+    cpu_s, waited_s = fmean(costs.cpu_s), costs.core_wait_s
+    ready = (1 + waited_s / cpu_s) if cpu_s else 1.0
+    if foreign_cores is not None:
+        return foreign_cores * ready
+    if waited_s <= _HARDLY * cpu_s:
+        return 0.0
+    own_s = core_s(costs, costs.workers) + waited_s
+    beside = (own_s - (cpu_s + waited_s) / max(1, costs.workers)) / costs.iteration_s
+    return max(0.0, cores * ready - 1 - beside)
 
 
 def _part(watched: WatchResult, costs: LoopCosts) -> tuple[float, float, float | None]:

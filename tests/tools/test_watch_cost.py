@@ -1,6 +1,7 @@
-"""What `tools/watch_cost.py` takes for settled iterations, from made-up times; and that steps are noted."""
+"""What `tools/watch_cost.py` makes of made-up times of iterations and epochs; and that steps and epochs are noted."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -44,3 +45,56 @@ def test_steps_of_a_program_are_noted(cost, tmp_path):
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
     (noted,) = (json.loads(file.read_text()) for file in tmp_path.glob("*.json"))
     assert len(noted) == 5 and noted == sorted(noted)
+
+
+def _epoch(watched, cpu_s, wall_s=2.0, seen=100):
+    steps = [0.02 * number for number in range(100)]
+    return {"watched": watched, "seen": watched and seen, "cpu_s": cpu_s, "wall_s": wall_s, "steps": steps}
+
+
+def test_epochs_are_compared_in_pairs_and_the_first_pair_is_left_out(cost):
+    paces = (9.0, 1.0, 1.2, 0.9, 1.1)  # the machine changes from pair to pair
+    epochs = [_epoch(watched, pace * (1.1 if watched else 1.0)) for pace in paces for watched in (True, False)]
+    pairs, iterations, plain, more, interval, *_ = cost.of_epochs(epochs)
+    assert (pairs, iterations, plain) == ("4", "400", "10.50")
+    assert (more, interval) == ("+10.0%", "+10.0% to +10.0%")
+
+
+def test_the_interval_of_epochs_is_that_of_student(cost):
+    """Logarithms 0.01, 0.02 and 0.03 have a mean of 0.02 and a standard error of 0.00577; t is 4.303."""
+    more = (9.0, math.exp(0.01), math.exp(0.02), math.exp(0.03))
+    found = cost.of_epochs([_epoch(watched, one if watched else 1.0) for one in more for watched in (False, True)])
+    assert found[3:5] == ["+2.0%", "-0.5% to +4.6%"]
+
+
+@pytest.mark.parametrize(
+    ("epochs", "said"),
+    [
+        ([_epoch(False, 1.0), _epoch(True, 1.0)] * 2, "too few"),
+        ([_epoch(False, 1.0), _epoch(True, 1.0, seen=3)] * 4, "were not seen"),
+    ],
+)
+def test_epochs_that_tell_nothing_are_refused(cost, epochs, said):
+    with pytest.raises(ValueError, match=said):
+        cost.of_epochs(epochs)
+
+
+@pytest.mark.slow
+def test_epochs_of_a_program_are_watched_in_turns(cost, tmp_path):
+    program = """
+import torch
+from torch.utils.data import DataLoader
+made = torch.zeros(1, requires_grad=True)
+steps = torch.optim.SGD([made])
+loader = DataLoader(torch.arange(40.0), 4, num_workers=1)
+for _ in range(4):
+    for batch in loader:
+        (made * batch).sum().backward()
+        steps.step()
+"""
+    here = os.pathsep.join((str(cost.ALTERNATING), str(TOOLS.parent)))
+    environment = {**os.environ, "PYTHONPATH": here, "EPOCHS_IN": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+    epochs = [json.loads(line) for line in (tmp_path / "epochs.jsonl").read_text().splitlines()]
+    assert sorted(one["watched"] for one in epochs[:2]) == sorted(one["watched"] for one in epochs[2:]) == [False, True]
+    assert all(len(one["steps"]) == 10 and one["seen"] == 10 * one["watched"] for one in epochs)
