@@ -193,10 +193,13 @@ def _few_cores(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], w
     """Workers that want a core, and may all together use fewer than the script has. None: they are not held up so."""
     allowed = {core for worker in workers for core in worker.allowed_cores}
     usable = min(seen.result.usable_cores, one.workers)
-    wanted = sum(worker.core_wait_s for worker in workers) >= _WANTED * sum(worker.busy_s for worker in workers)
-    if not allowed or len(allowed) + _IDLE_CORES > usable or not wanted:
+    if not allowed or len(allowed) + _IDLE_CORES > usable or not _want_cores(workers):
         return None
     return replace(whole, code="few-cores", values={**whole.values, "allowed": len(allowed), "usable_cores": usable})
+
+
+def _want_cores(workers: Sequence[WorkerResult]) -> bool:
+    return sum(worker.core_wait_s for worker in workers) >= _WANTED * sum(worker.busy_s for worker in workers)
 
 
 def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole: Cause) -> Iterable[Cause]:
@@ -218,7 +221,8 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
     cause = replace(whole, values=values)
     used_up = script is not None and used + script >= USED_UP * cores
     threads, pools = worker_threads(seen.run, one.loader)
-    if threads > 1 and one.workers * threads > cores:
+    full = used + (script or 0.0) >= USED_UP * cores or _want_cores(workers)
+    if threads > 1 and one.workers * threads > cores and full:
         named = {pool.set_with for pool in pools}
         setting = {"setting": min(named)} if len(named) == 1 else {}
         yield replace(cause, code="threads-over-cores", values={**values, "threads": threads, **setting})
