@@ -112,12 +112,16 @@ def of_script(change: Change) -> Iterator[str]:
 
 
 def one_thread(change: Change, place: str) -> Iterator[str]:
-    variables = [one for one in change.pools if "(" not in one]
-    calls = [one for one in change.pools if "(" in one]
+    """What limits the workers, and not the script's own process. The trial limited them after the script's own init."""
+    pools = [printable(one) for one in dict.fromkeys(change.pools)]
+    variables = [one.partition("=") for one in pools if "(" not in one]
+    yield f"Let the worker_init_fn of the loader in {place} end with:"
     if variables:
-        yield f"Start the script with: {' '.join(variables)} (it limits the script's own process too)."
-    if calls:
-        yield f"Call {' and '.join(calls)} in a worker_init_fn of the loader in {place}."
+        yield f"  os.environ.update({', '.join(f'{name}={value!r}' for name, _, value in variables)})"
+        yield "  threadpoolctl.threadpool_limits(1)"
+    yield from (f"  {one}" for one in pools if "(" in one)
+    if variables:
+        yield "threadpoolctl limits what is already loaded: pip install threadpoolctl."
 
 
 def short(file: str) -> str:

@@ -144,7 +144,9 @@ def test_threads_are_tried_where_a_library_may_use_many_and_not_where_only_torch
     pools = host(("torch", 2, "torch.set_num_threads(1)"), ("OpenBLAS", 2, "OPENBLAS_NUM_THREADS=1"))
     run = Planted(lambda order: 6.0 if order.one_thread else 1.0, seen(0.9, used=pools, workers=(worker(threads=4),)))
     advice = advice_on(run)
-    assert advice.chosen.change.one_thread and advice.chosen.change.pools == ("OPENBLAS_NUM_THREADS=1",)
+    assert advice.chosen.change.one_thread and advice.chosen.change.pools == (
+        "torch.set_num_threads(1)", "OPENBLAS_NUM_THREADS=1",
+    )  # fmt: skip
     for nothing in (host(("torch", 2, "torch.set_num_threads(1)")), host(("OpenBLAS", 1, "OPENBLAS_NUM_THREADS=1"))):
         run = Planted(lambda order: 1.0, seen(0.9, used=nothing))
         advice_on(run)
