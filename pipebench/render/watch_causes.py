@@ -70,7 +70,7 @@ def _validation(one: Cause, values: Any, part: str) -> str:
 def _sampler(one: Cause, values: Any, part: str) -> str:
     per = f"{seconds(values['s_per_batch'])} a batch"
     return f"The sampler of loader {one.loader} took {part}, {per}, in the script's own process." + _saving(
-        one, "Indices made ahead of time"
+        one, "A sampler that takes hardly any time"
     )
 
 

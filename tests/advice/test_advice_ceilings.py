@@ -149,8 +149,10 @@ def test_the_start_of_workers_in_the_only_pass_does_not_lower_what_a_change_coul
     passes = replace(once, watched=replace(once.watched, loaders=(replace(LOADER, passes=5),)))
     assert [sampler_ahead.propose(one, []).predicted for one in (once, passes)] == [40 / 20, 70 / 50]
     for size, name in ((4, "sampler"), (None, "batch_sampler")):  # torch takes one of them only
-        (how,) = sampler_ahead.propose(replace(once, settings={"batch_size": size}), []).how
-        assert f" {name}=list({name})," in how
+        change = sampler_ahead.propose(replace(once, settings={"batch_size": size}), [])
+        assert f" of the {name}, " in change.how[0]
+        # Where the same code runs before the loop, it takes as long: nothing is promised of that.
+        assert change.title == "a sampler that takes hardly any time" and "list(" not in " ".join(change.how)
 
 
 def test_small_parts_of_the_script_are_not_mentioned():
