@@ -38,7 +38,7 @@ sys.path.insert(0, os.fspath(Path(__file__).absolute().parent))
 
 from advice_planted import Planted, Replaced
 from advice_plants import SETS
-from advice_report import report, sets
+from advice_report import marked, report, sets
 
 from pipebench.advise.command import BUDGET_S, AdviseOptions, advise
 from pipebench.remedies.seen import without
@@ -71,18 +71,23 @@ def main(arguments: Sequence[str]) -> int:
     for name in [name for name in os.environ if name.endswith("_NUM_THREADS")]:
         del os.environ[name]  # of our caller, not of the scripts
     assert not torch.cuda.is_initialized()
-    sys.stdout.write(report(list(_read(asked.report) if asked.report else _run(asked))))
+    if asked.report:
+        named = asked.report.stem.removeprefix("advice_")
+        sys.stdout.write(report(_read(asked.report, named if named in SETS else asked.set)))
+    else:
+        sys.stdout.write(report(list(_run(asked))))
     return 0
 
 
-def _read(file: Path) -> Iterable[dict[str, object]]:
-    return (json.loads(line) for line in file.read_text().splitlines())
+def _read(file: Path, name: str) -> list[Mapping[str, object]]:
+    """The lines of a file, which are of this set."""
+    return marked((json.loads(line) for line in file.read_text().splitlines()), SETS[name])
 
 
-def _of_others() -> dict[str, list[dict[str, object]]]:
+def _of_others() -> dict[str, list[Mapping[str, object]]]:
     """The published lines of each set of another author, in the order in which the sets came."""
     files = {name: RESULTS / f"advice_{name}.jsonl" for name in SETS}
-    found = {name: list(_read(file)) for name, file in files.items() if file.exists()}
+    found = {name: _read(file, name) for name, file in files.items() if file.exists()}
     return dict(sorted(found.items(), key=lambda one: str(one[1][0]["at"])))
 
 
@@ -128,6 +133,9 @@ def _line(planted: Planted, folder: Path, asked: argparse.Namespace) -> dict[str
     return {
         "at": at, "load": load, "budget_s": asked.budget, "name": planted.name, "cause": planted.cause,
         "remedies": planted.remedies, "codes": planted.codes, "said": verdict(found),
+        "of_script": found.larger.change.remedy if found.larger else "",
+        "besides": named(found.followed.change) if found.larger and found.followed else "",
+        "by_hand": chosen is not None and (planted.written_by_hand(chosen.change.remedy) or chosen.change.one_thread),
         "remedy": chosen.change.remedy if chosen else "", "change": named(chosen.change) if chosen else "",
         "promised": [promised.speedup, promised.low, promised.high] if promised else None,
         "tried": [(named(one.change), one.outcome, one.ratios) for one in found.findings],

@@ -45,6 +45,10 @@ class Planted:
         """Whether the seconds of a whole run count."""
         return bool(self.epochs)
 
+    def written_by_hand(self, remedy: str) -> bool:
+        """Whether the author of the script wrote this change: then what `advise` prints does not run."""
+        return remedy == self.by_hand != "" or remedy in self.by_author
+
     def passes(self, text: str) -> int:
         """The passes of a plain run, as the `text` of a script says whose whole runs are timed; else many."""
         found = re.search(r"""["']EPOCHS["'], *["']?(\d+)""", text) if self.whole else None

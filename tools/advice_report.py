@@ -2,21 +2,41 @@
 
 A line is what `tools/advice.py` appends for one script. `plain` has the seconds of plain runs: "present" as the script
 is, "advised" with the advised change, "best" with the best change that is known. The runs were made in turn, so the
-first of each kind belong together.
+first of each kind belong together. `by_hand` says that "advised" ran with what the author of the script wrote, and not
+with what `advise` printed. `of_script` is the remedy that the verdict begins with, if it is a change of the script, and
+`besides` what it advises after that.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median, stdev
 from typing import Any
 
+from advice_planted import Planted
+
 Row = Mapping[str, Any]
 NEARLY = 0.9  # of the best gain: then the advice is as good
 NOTHING = 1.05  # a best change that brings less leaves nothing to advise
 _SLOWER = 0.95  # below it, a change has made the script slower; less is within the scatter of plain runs
+# A change of the script -> the cause that it removes. Others name a line, and no cause: there the diagnosis counts.
+_CAUSES = {
+    "sampler_ahead": "sampler", "callbacks": "callbacks", "validation": "validation", "in_workers": "prepare",
+    "padding": "padding", "divide_first": "each-makes-all", "spread_evenly": "uneven-workers",
+    "one_iterator": "new-iterators",
+}  # fmt: skip
+# The words of verdicts in lines that do not have `of_script`.
+_SAID = re.compile(r"(.*?) could make the loops (?:about|up to) [\d.]+× as fast \(predicted, not tried\)\. (.*)")
+_TITLES = {
+    "Sampler made ahead": "sampler_ahead", "Callbacks out of the loop": "callbacks",
+    "Validation every 2nd pass": "validation", "Validation half as often": "validation",
+    "Batches prepared in the workers": "in_workers", "Padding to the longest sample": "padding",
+    "A stream divided first": "divide_first", "Work spread evenly": "spread_evenly",
+    "One iterator for all steps": "one_iterator",
+}  # fmt: skip
 _HEADERS = ("script", "first advice or diagnosis", "promised", "plain", "best", "right", "held")
 
 
@@ -31,9 +51,35 @@ def gain(row: Row, kind: str) -> float | None:
     return median(found) if found else None
 
 
+def marked(rows: Iterable[Row], known: Iterable[Planted]) -> list[Row]:
+    """The same lines, of which each says whether its advised change was written by hand: earlier ones do not."""
+    planted = {one.name: one for one in known}
+    return [{"by_hand": planted[row["name"]].written_by_hand(row["remedy"]), **row} for row in rows]
+
+
 def first(row: Row) -> str:
-    """The remedy that was advised; without one, the first diagnosis, or "nothing"."""
-    return row["remedy"] or diagnosis(row)
+    """The remedy that was advised; without one, the cause that came first."""
+    return row["remedy"] or cause(row)
+
+
+def cause(row: Row) -> str:
+    """The cause that the verdict's change of the script removes; where it names none, the first diagnosis."""
+    return _CAUSES.get(_of_script(row), "") or diagnosis(row)
+
+
+def _of_script(row: Row) -> str:
+    if "of_script" in row:
+        return str(row["of_script"])
+    said = _SAID.match(row.get("said", ""))
+    return _TITLES.get(said[1], "") if said is not None else ""
+
+
+def _besides(row: Row) -> bool:
+    """Whether a change of the loader was advised, too, after one of the script."""
+    if "besides" in row:
+        return bool(row["besides"])
+    said = _SAID.match(row.get("said", ""))
+    return said is not None and not said[2].startswith(("No ", "Nothing "))
 
 
 def diagnosis(row: Row) -> str:
@@ -43,11 +89,11 @@ def diagnosis(row: Row) -> str:
 
 
 def right(row: Row) -> bool:
-    """Whether the advice brought nearly the best gain; without one: whether that and the first diagnosis are right."""
+    """Whether the advice brought nearly the best gain; without one: whether none helps, and the cause is right."""
     advised, best = gain(row, "advised"), gain(row, "best")
     if row["remedy"]:
         return advised is not None and best is not None and best > NOTHING and advised >= NEARLY * best
-    return not row["remedies"] and diagnosis(row) in row["codes"]
+    return not row["remedies"] and cause(row) in row["codes"] and not _besides(row)
 
 
 def held(row: Row) -> bool | None:
@@ -57,15 +103,20 @@ def held(row: Row) -> bool | None:
 
 
 def within_limit(row: Row) -> bool | None:
-    """Whether what the diagnosis could save is no less than what the best change brought. None: there is none."""
-    found = next((one["at_most"] for one in row["diagnosis"] if one["code"] == diagnosis(row)), None)
+    """Whether what the first cause could save is no less than what the best change brought. None: there is none."""
+    found = _limit(row)
     best = gain(row, "best")
     return None if found is None or best is None or row["remedies"] else bool(best <= found / _SLOWER)
 
 
-def slower(row: Row) -> bool:
+def _limit(row: Row) -> float | None:
+    return next((one["at_most"] for one in row["diagnosis"] if one["code"] == cause(row)), None)
+
+
+def slower(row: Row) -> bool | None:
+    """Whether the advised change made the script slower. None: it never ran as it was printed."""
     advised = gain(row, "advised")
-    return advised is not None and advised < _SLOWER
+    return None if advised is None or row.get("by_hand") else advised < _SLOWER
 
 
 def spread(rows: Iterable[Row]) -> float | None:
@@ -109,17 +160,19 @@ def sets(lines: Mapping[str, Sequence[Row]]) -> str:
 
 
 def _of(rows: Sequence[Row]) -> tuple[str, str]:
-    """How many are right, and how many intervals hold."""
+    """How many are right, in brackets by hand, and how many intervals hold."""
     told = [one for row in rows if (one := held(row)) is not None]
-    return f"{sum(map(right, rows))} of {len(rows)}", f"{sum(told)} of {len(told)}"
+    good, hand = _how_many_right(rows)
+    return good + (f" ({hand})" if hand else ""), f"{sum(told)} of {len(told)}"
 
 
 def _counts(rows: Sequence[Row]) -> Iterable[str]:
+    good, hand = _how_many_right(rows)
+    yield f"first advice or diagnosis right: {good}" + (f", {hand} of them by hand" if hand else "")
     for what, found in (
-        ("first advice or diagnosis right", [right(row) for row in rows]),
         ("promised interval holds the plain gain", [one for row in rows if (one := held(row)) is not None]),
         ("diagnosis: the best change brought no more", [one for row in rows if (one := within_limit(row)) is not None]),
-        ("the advice did not make it slower", [not slower(row) for row in rows if row["remedy"]]),
+        ("the advice did not make it slower", [not one for row in rows if (one := slower(row)) is not None]),
     ):
         yield f"{what}: {sum(found)} of {len(found)}"
     found = spread(rows)
@@ -145,12 +198,22 @@ def _cells(row: Row) -> tuple[str, ...]:
     if promised:
         told = f"{promised[0]:.2f} ({promised[1]:.2f}-{promised[2]:.2f})"
     else:
-        limit = next((one["at_most"] for one in row["diagnosis"] if one["code"] == diagnosis(row)), None)
+        limit = _limit(row)
         told = f"about {limit:.2f}" if limit and not row["remedies"] else ""
     return (
-        row["name"], row["change"] or diagnosis(row), told, f"{advised:.2f}" if advised else "", f"{best:.2f}",
-        "yes" if right(row) else "no", {None: "", True: "yes", False: "no"}[held(row)],
+        row["name"], row["change"] or cause(row), told, f"{advised:.2f}" if advised else "", f"{best:.2f}",
+        _right(row), {None: "", True: "yes", False: "no"}[held(row)],
     )  # fmt: skip
+
+
+def _right(row: Row) -> str:
+    return "no" if not right(row) else "by hand" if row.get("by_hand") else "yes"
+
+
+def _how_many_right(rows: Sequence[Row]) -> tuple[str, int]:
+    """How many of all are right, and of how many of these what was printed did not run."""
+    good = [row for row in rows if right(row)]
+    return f"{len(good)} of {len(rows)}", sum(bool(row.get("by_hand")) for row in good)
 
 
 def _confusion(rows: Sequence[Row]) -> Iterable[str]:
