@@ -375,7 +375,7 @@ class Conductor:
             return Finding(change, "not-tried", gain, found, by, reason, difference=difference, cache=cache)
         assert self.seen is not None
         told = judging.promised(gain, judging.varies(change))
-        run = whole_run.of_run(told, whole_run.share(self.seen, by))
+        run = whole_run.of_run(told, whole_run.share(self.seen, by, change.settings))
         outcome = judging.outcome(gain, len(found))
         return Finding(
             change, outcome, told, found, by, reason, run=run, difference=difference, cache=cache,

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pipebench.remedies.seen import Seen
+from pipebench.results.advice import Value
 from pipebench.stats import Speedup
 
 _BESIDE = ("validation", "outside-loops")  # rows of the account that lie between passes
 
 
-def share(seen: Seen, by: Literal["windows", "passes"]) -> float | None:
-    """The share of a pass, and of what comes before the next one, that a trial measures. None: not known.
+def share(seen: Seen, by: Literal["windows", "passes"], settings: Mapping[str, Value] | None = None) -> float | None:
+    """The share of a pass, and of what comes before the next one, that a trial of these settings measures.
 
     Windows measure the settled iterations; whole passes hold the start and the end of workers, too. What is done once
-    in a run (imports, the first import of a library) is not in it.
+    in a run (imports, the first import of a library) is not in it. None: not known. That is so if the rest is not as it
+    was: first workers start in each pass, which no window holds.
     """
     iterations = seen.turns
     if iterations is None or not seen.iteration_s:
+        return None
+    if by == "windows" and seen.starts_in_passes(settings or {}):
         return None
     settled_s = iterations * seen.iteration_s
     measured_s = settled_s if by == "windows" else settled_s + seen.between_s

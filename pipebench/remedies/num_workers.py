@@ -2,7 +2,8 @@
 
 Workers that wait for storage or a network need no core, so cores are no limit. Workers that compute take cores from
 each other and from the training, so half as many can be better than twice as many. First workers of a loader live on
-after a pass, because their start would take a part of the next one, unless passes are long.
+after a pass, because their start would take a part of the next one, unless passes are long. Where they cannot, because
+the script makes the loader anew, whole passes are compared, which hold these starts.
 
 No workers at all are tried where the weights may be spoiled, and else predicted: a copy of the dataset runs in the
 script's own process, and draws the script's random numbers. What it opens there, later workers may share.
@@ -27,7 +28,8 @@ DIVIDE = (
     "As it is, each worker would give all samples.",
 )
 _KEPT = 0.8  # of what the simulation said: a rung that brings less disappoints
-_SHORT_PASS_S, _LONG_PASS_S = 5.0, 60.0  # the start of workers takes some tenths of a second, or some seconds
+_SHORT_PASS_S = 5.0  # the first start of workers that live on takes some tenths of a second, or some seconds
+_COMPARED_PASS_S = 20.0  # three pairs of passes take two thirds of the default budget
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
@@ -154,9 +156,8 @@ def _down(seen: Seen, counts: dict[int, Finding]) -> int | None:
 def _change(seen: Seen, workers: int) -> Change:
     more = workers - seen.workers
     settings: dict[str, Value] = {"num_workers": workers}
-    pass_s = seen.pass_s or math.inf
-    again = seen.loader.again > 0  # workers end with their loader
-    live_on = not seen.workers and seen.loader.passes > 1 and pass_s < _LONG_PASS_S and not again
+    starts = seen.starts_in_passes(settings)
+    live_on = starts and not seen.loader.again  # workers end with their loader
     if live_on:
         settings["persistent_workers"] = True
     predicted = seen.promise if more > 0 else None
@@ -166,7 +167,7 @@ def _change(seen: Seen, workers: int) -> Change:
         "num_workers",
         settings,
         seen.processes(more),
-        by_passes=live_on and pass_s < _SHORT_PASS_S,
+        by_passes=starts and (seen.pass_s or math.inf) < (_SHORT_PASS_S if live_on else _COMPARED_PASS_S),
         predicted=predicted,
         how=how,
         partly=divide,

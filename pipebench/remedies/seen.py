@@ -21,6 +21,7 @@ _TELLING = 10.0  # a limit above this says nothing about what a change will brin
 # Parts of a wait that workers do not change. Receiving is none: on a busy machine it holds waits for a worker, too.
 _OF_THE_SCRIPT = ("sampler", "send-indices")
 _BLOCKED = 0.5  # of the time of a sample on a core, at most
+_LONG_PASS_S = 60.0  # the start of workers takes some tenths of a second, or some seconds
 FREE = 0.5  # of free memory: what changes may take of it
 _SPARE_DESCRIPTORS = 64  # for files that the script opens
 _CLEARLY = 1.2  # times the speed-up of the lowest rung: then that one is passed over
@@ -210,6 +211,12 @@ class Seen:
         later = self.loader.later_startup_s
         start = self.loader.startup_s if later is None else later
         return (start or 0.0) + (self.loader.pass_end_s or 0.0)
+
+    def starts_in_passes(self, settings: Mapping[str, Value]) -> bool:
+        """Whether each pass would start the first workers of this loader, and is so short that this matters."""
+        first = not self.workers and bool(settings.get("num_workers")) and self.loader.passes > 1
+        lives = settings.get("persistent_workers") and not self.loader.again
+        return first and not lives and (self.pass_s or _LONG_PASS_S) < _LONG_PASS_S
 
     @property
     def without_start(self) -> float:

@@ -80,6 +80,14 @@ def test_a_copy_of_the_workers_memory_is_the_cost():
     assert num_workers.propose(seen(0.01, num_workers=8), []).cost == "−6 processes"
 
 
+@pytest.mark.parametrize(("batches", "by_passes"), [(80, True), (150, True), (400, False), (1000, False)])
+def test_first_workers_that_each_pass_starts_are_compared_by_passes(batches, by_passes):
+    """The loader is made anew in each pass of 0.1 s an iteration. Pairs of longer passes find no room in the budget."""
+    loader = replace(LOADER, passes=3, iterations=3 * batches, again=2)
+    change = num_workers.propose(seen(0.5, batches=batches, loader=loader, num_workers=0), [])
+    assert change.settings == {"num_workers": 2} and change.by_passes is by_passes
+
+
 @pytest.mark.parametrize(
     ("passes", "batches", "live_on", "by_passes"),
     [(3, 20, True, True), (1, 20, False, False), (3, 400, True, False), (3, 1000, False, False)],

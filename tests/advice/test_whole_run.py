@@ -38,6 +38,17 @@ def test_a_loop_that_leaves_its_passes_early_has_the_iterations_that_it_made():
     assert share(seen(batches=10, loader=left), "windows") == pytest.approx(0.5)
 
 
+def test_what_windows_say_of_first_workers_is_not_known_for_the_run_if_each_pass_starts_them():
+    """Passes of 20 s of a loader that is made anew in each. Workers that live on start once."""
+    found = seen(batches=200, loader=replace(LOADER, passes=5, iterations=950, again=4), num_workers=0)
+    first = {"num_workers": 2}
+    assert share(found, "windows", first) is None and share(found, "passes", first) == pytest.approx(1.0)
+    assert share(found, "windows", {"pin_memory": True}) is not None
+    once = replace(found, loader=replace(found.loader, again=0))
+    assert share(once, "windows", first | {"persistent_workers": True}) is not None
+    assert share(replace(found, batches=2000, loader=replace(found.loader, iterations=9500)), "windows", first)
+
+
 def test_start_up_of_one_long_pass_weighs_as_little_as_it_does_in_the_whole_pass():
     long = replace(LOADER, passes=1, iterations=40, startup_s=1.0)
     assert share(seen(batches=990, loader=long), "windows") == pytest.approx(0.99)
