@@ -43,7 +43,14 @@ from pipebench.watch.worker.fetching import held_weakly
 PLACE = 8
 _NEARLY = 0.9
 LEAST_SHARE = 0.15  # of the time of the workers, with what the function calls
-HOW = "Make it once for each sample before the loader is made: in a list, which forked workers share, or in files."
+HOW = (
+    "Make it once for each sample before the loader is made: in a list, which forked workers share, or in files.",
+    "In the list, have arrays, tensors or images: of many small objects, each worker would get its own copy.",
+)
+HOW_UNFORKED = (
+    "Make it once for each sample, in files or in one array that np.load(..., mmap_mode='r') opens.",
+    "Of a list, each worker would get its own copy, because it is not forked.",
+)
 HOW_LARGER = "Its lru_cache holds {}: give it maxsize=None, or as many as a worker asks for."
 AND_PERSISTENT = "Write persistent_workers=True, too: a worker that ends with its pass loses what it holds."
 _FOLDERS = ("ImageFolder", "DatasetFolder")
@@ -55,6 +62,7 @@ HOW_OF_FOLDERS = (
     "kept = {path: data.loader(path) for path, _ in data.samples}",
     "data.loader = kept.__getitem__",
 )
+_UNFORKED = ("spawn", "forkserver")  # their workers get a pickled copy of the dataset
 _FIRST = 8  # calls of each worker that are made twice, and whose results are served in turn
 _LEAST, _MOST_BYTES = 2, 64_000_000  # fewer of them, if their results are larger
 _APART = 4  # of the dataset: samples that are so far apart, or more, tell of all samples
@@ -81,9 +89,10 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     # Without workers, the loop waits while a sample is made.
     share = whole_share(most) * (1.0 if seen.workers else seen.wait_share)
     of_folder = seen.loader.dataset in _FOLDERS and most.name in _OF_FOLDERS
+    how = HOW_UNFORKED if seen.loader.start_method in _UNFORKED else HOW_OF_FOLDERS if of_folder else HOW
     change = Change(
         "cache", {}, "memory or disk", predicted=were_free(share), title=f"a cache of {most.name}",
-        edits={"cache": {"name": most.name}}, how=HOW_OF_FOLDERS if of_folder else (HOW,),
+        edits={"cache": {"name": most.name}}, how=how,
         at=call_of(seen, most.name.split(".")[-1]), discards=True, if_once=(f"{most.name} made once", ONCE),
         if_changed=(COPIES,),
     )  # fmt: skip

@@ -121,7 +121,7 @@ def test_a_result_that_somebody_changes_in_place_is_to_be_copied():
         replace(found, watched=replace(found.watched, stages=stages)),
     )
     (change,) = [one.change for one in _run(run).findings if one.change.remedy == "cache"]
-    assert change.how == (cache.HOW, cache.COPIES)
+    assert change.how == (*cache.HOW, cache.COPIES)
 
 
 def test_what_is_of_the_script_is_predicted_from_the_account_and_never_tried():

@@ -53,13 +53,25 @@ def test_a_function_counts_with_what_it_calls_and_holds_others():
     folder = replace(made_up, loader=replace(LOADER, dataset="ImageFolder"))
     first = cache.propose(folder, [])
     assert first.title == "a cache of loader" and first.predicted == pytest.approx(1 / 0.19)
-    assert first.how == cache.HOW_OF_FOLDERS and cache.propose(made_up, []).how == (cache.HOW,)
+    assert first.how == cache.HOW_OF_FOLDERS and cache.propose(made_up, []).how == cache.HOW
     refused = Finding(first, "not-tried", reason="no-keys")
     assert cache.propose(folder, [refused]).title == "a cache of pil_loader"
     tried = Finding(first, "no-gain", Speedup(1.0, 0.9, 1.1, 0.95))
     assert cache.propose(folder, [tried]) is None  # what else there is may lie within it
     alone = _seen(("loader", "function", 0.7, 0.72), rows[3])
     assert cache.propose(alone, [tried]).title == "a cache of apart"
+
+
+@pytest.mark.parametrize(
+    ("start_method", "how"),
+    [("fork", cache.HOW_OF_FOLDERS), ("spawn", cache.HOW_UNFORKED), ("forkserver", cache.HOW_UNFORKED)],
+)
+def test_workers_that_are_not_forked_are_not_told_to_share_what_each_would_get_a_copy_of(start_method, how):
+    made_up = _seen(("loader", "function", 0.8, 0.8))
+    folder = replace(made_up, loader=replace(LOADER, dataset="ImageFolder", start_method=start_method))
+    assert cache.propose(folder, []).how == how
+    other = replace(folder, loader=replace(folder.loader, dataset="Photos"))
+    assert cache.propose(other, []).how == (cache.HOW if start_method == "fork" else cache.HOW_UNFORKED)
 
 
 @pytest.mark.parametrize(("free", "fits"), [(None, True), (10e9, True), (9e9, False)])
