@@ -41,7 +41,7 @@ class Trial:
         return (*self.earlier, *judging.ratios(self.windows))
 
     def given_back(self) -> float:
-        """The share of the windows with the changed loader in which the script's own values were made again."""
+        """The share of the windows with the changed loader in which own values were made again, less the waits."""
         changed = [one for one in self.windows if one.changed]
         whole = sum(one.seconds for one in changed)
         return sum(one.given_back_s for one in changed) / whole if whole else 0.0

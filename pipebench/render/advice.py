@@ -85,8 +85,8 @@ def _of_change(found: Finding) -> str:
 
 def _given_back(found: Finding) -> str:
     return (
-        f"While it was tried, the script got its own values again, which took {percent(found.given_back)} of the time: "
-        "a script that takes what the workers send does without that."
+        f"While it was tried, the script got its own values again, which took {percent(found.given_back)} of the time "
+        "beyond its waits: a script that takes what the workers send does without that."
     )
 
 

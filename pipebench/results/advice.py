@@ -163,7 +163,7 @@ class Finding:
     takes (None: not asked, or the samples differ each time).
 
     `given_back` is the share of the time with the changed loader in which the script's own values were made again, out
-    of what it would get after the change. That is in the gain.
+    of what it would get after the change. That is in the gain. What the loop waited for workers is taken off.
 
     `run` is what this gain means for all that a run repeats, as the watched part shows it: passes with the start of
     their workers, validation, and what is between loops. Their time stays as it is (None: not known).

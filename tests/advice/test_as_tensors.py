@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import small_worker
 import torch
+from fakes import Loader, Script, World
 from made_up_trials import host, seen
 
 from pipebench.advise.trial import Trial
@@ -17,6 +18,7 @@ from pipebench.results.hand_off import HandOff
 from pipebench.results.watched import WaitPart
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.trial_lines import FunctionPlace, LoaderMade, TrialWindow
+from pipebench.watch.trial import arms, edits
 from pipebench.watch.trial.edits import Difference, GivenBack, Refused, Sent, edited, unpacked
 
 FLOATS = [float(one) for one in range(100)]
@@ -151,6 +153,33 @@ def test_what_it_takes_to_give_lists_back_is_told_for_each_batch():
     assert got == {"points": FLOATS} and [type(one) for one in notes] == [GivenBack] and notes[0].seconds >= 0
     windows = [TrialWindow(1, 0, False, 2.0, 10), TrialWindow(1, 0, True, 4.0, 10, given_back_s=3.0)]
     assert Trial(1, windows).given_back() == 0.75 and Trial(1, []).given_back() == 0.0
+
+
+@pytest.mark.parametrize(("waited_s", "saved_s"), [(0.0, 0.5), (2.0, -1.5)])
+def test_a_loop_that_waits_for_workers_would_wait_for_as_much_longer(monkeypatch, waited_s, saved_s):
+    """Giving the lists back takes 0.5 s."""
+    monkeypatch.setattr(arms, "perf_counter", iter([0.0, waited_s]).__next__)
+    monkeypatch.setattr(edits, "time", types.SimpleNamespace(perf_counter=iter([0.0, 0.5]).__next__))
+    hand = types.SimpleNamespace(came=lambda tasks: None, open=True)
+    loader = type("Iterator", (), {"_num_workers": 2, "_task_info": {}})()
+    sent = as_tensors.as_tensors({"points": FLOATS})
+    arm = arms.Arm(loader, hand, lambda iterator: sent, edits=[as_tensors.edit()])
+    assert arm.draw() == {"points": FLOATS}
+    assert [one.seconds for one in arm.notes] == [saved_s]
+
+
+def test_what_is_given_back_counts_in_windows_and_not_below_zero(tmp_path, monkeypatch):
+    found = Script(tmp_path, monkeypatch, Loader(World(), [[0]])).trial
+    for seconds, timed in ((-90.0, False), (0.5, True), (0.1, True)):
+        found.told(types.SimpleNamespace(notes=[GivenBack(seconds)]), timed)
+    lines: list = []
+    monkeypatch.setattr(found.recording, "write", lines.append)
+    found.turn = 1
+    found.window(1, 9.0, 10)
+    found.told(types.SimpleNamespace(notes=[GivenBack(-5.0)]), True)
+    found.turn = 1
+    found.window(1, 9.0, 10)
+    assert [one.given_back_s for one in lines] == [pytest.approx(3.0), 0.0]
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,8 @@ class TrialWindow:
 
     `changed` says that the changed loader gave the batches. `taken` is how many batches the loop took, and `drained`
     how many of them came out of the store of finished batches, which was smaller at the end than at the begin. In about
-    `given_back_s` of these seconds, the script's own values were made again out of what the workers had sent.
+    `given_back_s` of these seconds, the script's own values were made again out of what the workers had sent. The waits
+    for workers are taken off, because they would be as much longer without that.
     """
 
     order: int

@@ -13,6 +13,7 @@ import threading
 import types
 import weakref
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any
 
 from pipebench.watch.record import thread_pools
@@ -95,9 +96,10 @@ class Arm:
 
     def draw(self) -> Any:
         """The next batch. Raises StopIteration at the end of the sampler, or what the loader raises."""
+        began = perf_counter()
         found = self._drawn(self.iterator)
         if self.edits:
-            found = unpacked(found, self.edits, self.notes.append)
+            found = unpacked(found, self.edits, self.notes.append, perf_counter() - began)
         self.hand.came(self.iterator._task_info if self.workers else ())
         return found
 

@@ -59,7 +59,10 @@ class Repeats:
 
 @dataclass(frozen=True)
 class GivenBack:
-    """The seconds in which the script's own values were made again out of a batch."""
+    """The seconds in which the script's own values were made again out of a batch, less the wait for the batch.
+
+    Where workers are the limit, the loop would wait for so much longer: on average, only what is above 0 can be saved.
+    """
 
     seconds: float
 
@@ -105,8 +108,11 @@ def made(named: Mapping[str, Mapping[str, Any]]) -> tuple[Edit, ...]:
     return tuple(importlib.import_module(f"pipebench.remedies.{name}").edit(**how) for name, how in named.items())
 
 
-def unpacked(batch: Any, edits: Sequence[Edit], note: Callable[[Any], object]) -> Any:
-    """The batch as the script would have got it. `note` gets what is to be recorded. Raises `Refused`."""
+def unpacked(batch: Any, edits: Sequence[Edit], note: Callable[[Any], object], waited_s: float = 0.0) -> Any:
+    """The batch as the script would have got it. `note` gets what is to be recorded. Raises `Refused`.
+
+    The loop has waited `waited_s` for this batch.
+    """
     while type(batch) is Sent:  # each edit that compares adds one
         if batch.refused:
             raise Refused(batch.refused)
@@ -116,11 +122,13 @@ def unpacked(batch: Any, edits: Sequence[Edit], note: Callable[[Any], object]) -
             for edit in edits:
                 edit.hears(one)
         batch = batch.batch
+    spent_s = 0.0
     for edit in reversed(edits):
         began = time.perf_counter()
         batch = edit.in_script(batch)
-        if edit.gives_back:
-            note(GivenBack(time.perf_counter() - began))
+        spent_s += time.perf_counter() - began if edit.gives_back else 0.0
+    if any(edit.gives_back for edit in edits):
+        note(GivenBack(spent_s - waited_s))
     return batch
 
 

@@ -36,7 +36,7 @@ class _Owner(Protocol):
     files: SharedFiles
 
     def refused(self, error: BaseException) -> None: ...
-    def told(self, arm: Arm) -> None: ...
+    def told(self, arm: Arm, timed: bool) -> None: ...
     def window(self, order: int, seconds: float, taken: int) -> None: ...
 
 
@@ -185,7 +185,7 @@ class Passes:
                 raise
             batch = this.arm.draw()
         if this.arm is not None:
-            self.trial.told(this.arm)
+            self.trial.told(this.arm, this.given.taken >= this.arm.ahead)
         this.given.taken, this.given.last = this.given.taken + 1, self.trial.clock.now()
         return batch
 

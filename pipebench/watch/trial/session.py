@@ -190,7 +190,7 @@ class Trial:
                 return self._last(this)
             try:
                 batch = self.files.during(stretch.draw) if stretch.loader is this.own else stretch.draw()
-                self.told(stretch.loader)
+                self.told(stretch.loader, stretch.timing)
                 return batch
             except StopIteration:
                 if self._over(this, stretch):
@@ -288,19 +288,22 @@ class Trial:
         finally:  # a signal handler of the script may raise
             this.stretch = Stretch(this.own, self.clock, None)
 
-    def told(self, arm: Any) -> None:
-        """Writes what the workers of a changed loader have told of their samples. A fault in it costs no batch."""
+    def told(self, arm: Any, timed: bool) -> None:
+        """Writes what the workers of a changed loader have told of their samples. A fault in it costs no batch.
+
+        What was given back counts in a `timed` window: before it, the loop waits for the first batches.
+        """
         notes, arm.notes = arm.notes, []
         for found in notes:
             if isinstance(found, GivenBack):
-                self._given_back.append(found.seconds)
+                self._given_back.extend([found.seconds] if timed else [])
             else:
                 self.guarded(self._tell, found)
 
     def window(self, order: int, seconds: float, taken: int, drained: int = 0) -> None:
         """Writes what a window of an order, or a pass, found. The next one is of the other loader."""
         changed = bool(self.turn % 2)
-        given_back_s = taken * fmean(self._given_back) if changed and self._given_back else 0.0
+        given_back_s = taken * max(0.0, fmean(self._given_back)) if changed and self._given_back else 0.0
         self.recording.write(TrialWindow(order, self.turn // 2, changed, seconds, taken, drained, given_back_s))
         self.turn += 1
 

@@ -93,6 +93,10 @@ class Stretch:
         """Whether the hand is closed and no batch is under way."""
         return not self.loader.hand.open and self.loader.dry
 
+    @property
+    def timing(self) -> bool:
+        return self._began is not None and self.window_s is not None
+
     def look(self) -> Timed | None:
         """Begins or ends the window, if it is time, and returns what an ended window found.
 
