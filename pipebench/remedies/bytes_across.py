@@ -102,9 +102,10 @@ edit = _BytesAcross
 
 
 def _is_torchs(collate: Any) -> bool:
-    """Whether this is torch's own collate function, or the ring that stands for it where both are tried together."""
+    """Whether this is torch's own collate function, or a ring: the script's, or that of a trial of both together."""
     data: Any = sys.modules["torch.utils.data"]
     ring: Any = sys.modules.get("pipebench.ring")
+    collate = getattr(collate, "stands_for", collate)
     return collate is data.default_collate or (ring is not None and type(collate) is ring.RingCollate)
 
 

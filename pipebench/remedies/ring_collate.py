@@ -63,7 +63,7 @@ edit = _Ring
 
 
 def _compared(ring: Callable[[Any], Any], usual: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`ring`, which first compares a batch with that of `usual`, and sends what it found."""
+    """`ring`, which stands for `usual`: it first compares a batch with that one's, and sends what it found."""
     left = [True]
 
     def collate(samples: Any) -> Any:
@@ -76,4 +76,5 @@ def _compared(ring: Callable[[Any], Any], usual: Callable[[Any], Any]) -> Callab
             raise Refused("samples-differ")
         return Sent(batch, [found])
 
+    vars(collate)["stands_for"] = usual
     return collate

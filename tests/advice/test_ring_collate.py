@@ -5,15 +5,17 @@ import subprocess
 import pytest
 import torch
 from jpeg_files import seen_with
+from PIL import Image
 from small_worker import fetcher
 from torch.utils.data import default_collate
+from torchvision.transforms import Compose, Normalize, ToTensor
 
 import pipebench
 from pipebench.advise.snippet import written
 from pipebench.remedies import ring_collate
 from pipebench.ring import RingCollate
 from pipebench.watch.record.patches import Patches
-from pipebench.watch.trial.edits import Refused, edited, unpacked
+from pipebench.watch.trial.edits import Refused, edited, made, unpacked
 
 TEXT = '''"""A script."""
 from __future__ import annotations
@@ -53,6 +55,28 @@ def test_batches_are_the_same_and_lie_in_a_ring(monkeypatch):
         assert torch.equal(found[0], plain[0]) and torch.equal(found[1], plain[1]) and found[2] == plain[2]
         assert found[0].is_shared()
     assert rings == [3] and [one.largest for one in told] == [0.0] and told[0].values == 2 * 3 * 64 * 64 + 2
+
+
+class Normalised:
+    def __init__(self):
+        self.transform = Compose([ToTensor(), Normalize([0.5] * 3, [0.2] * 3)])
+
+    def __getitem__(self, index):
+        return self.transform(Image.new("RGB", (200, 200), (index, 2 * index, 7)))
+
+
+@pytest.mark.parametrize("names", [("ring_collate", "bytes_across"), ("bytes_across", "ring_collate")])
+def test_bytes_may_cross_in_a_ring_whichever_gained_first(names):
+    arguments = {"ring_collate": {"ahead": 2}, "bytes_across": {}}
+    both, patches = made({name: arguments[name] for name in names}), Patches()
+    found, told = edited(fetcher(Normalised(), default_collate), both, patches), []
+    sent = [found.fetch(one) for one in ([0, 1], [2, 3])]
+    patches.undo()
+    assert type(sent[1]) is torch.Tensor and sent[1].dtype == torch.uint8 and sent[1].is_shared()
+    for batch, indices in zip(sent, ([0, 1], [2, 3]), strict=True):
+        plain = default_collate([Normalised()[one] for one in indices])
+        assert torch.equal(unpacked(batch, both, told.append), plain)
+    assert [one.largest for one in told] == [0.0, 0.0]
 
 
 def test_another_collate_function_is_left_alone(monkeypatch):
