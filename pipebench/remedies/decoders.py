@@ -62,12 +62,14 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
 
 
 def _change(seen: Seen, name: str, predicted: float, discards: bool) -> Change:
-    rewrites = opening.rewrites(seen, _WRITTEN[name]) or ()
+    found = opening.rewrites(seen, _WRITTEN[name])
+    rewrites = found or ()
     shown = _WRITTEN[name].__name__ if rewrites else name
     return Change(
         "decoders", {}, "other pixels" if discards else f"needs {name}", predicted=predicted,
         title=f"decoding with {name}", edits={"decoders": {"name": name, "exact": not discards}},
-        how=tuple(one.format(shown) for one in (HOW if rewrites else HOW_ELSEWHERE)), at=call_of(seen, "open"),
+        how=tuple(one.format(shown) for one in (HOW if rewrites else HOW_ELSEWHERE)),
+        at=None if found is None else call_of(seen, "open"),
         discards=discards, rewrites=rewrites, group="decode",
     )  # fmt: skip
 

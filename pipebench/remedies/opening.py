@@ -17,12 +17,16 @@ def rewrites(seen: Seen, convert: Callable[..., object], later: bool = False) ->
     """Writes `convert(image)` for each `image.convert("RGB")`, and `loader=convert` into each ImageFolder.
 
     `convert` is a function of ours of an image or a path. Its text is written, too. `later` says that the image is only
-    decoded after that, by a transform. None: the loader's files open no image, or one that must be decoded there.
+    decoded after that, by a transform. Only files that have the loader's dataset count: another file may open images
+    for something else. None: they open no image, or one that must be decoded there.
     """
     found: list[Rewrite] = []
     opens = False
     for source in sources(seen):
-        converted, folders = _converted(source), _folders(source)
+        places = _places(source, seen.loader.dataset)
+        if places is None:
+            continue
+        converted, folders = places
         if later and any(source.handles_errors(one) or source.keeps(one) for one in converted):
             return None
         opens |= bool(converted or folders) or any(_opens(one) for one in source.nodes(ast.Call))
@@ -33,6 +37,20 @@ def rewrites(seen: Seen, convert: Callable[..., object], later: bool = False) ->
         if converted or folders:
             found.append(source.defined(convert, min((*converted, *folders), key=lambda one: one.lineno)))
     return tuple(found) if opens else None
+
+
+def _places(source: Source, dataset: str) -> tuple[list[ast.Call], list[ast.Call]] | None:
+    """What converts the images of this dataset, and its ImageFolders. None: that is not known from this file.
+
+    It has to define the class of the dataset, or to make it, if it is torchvision's: all in the same way.
+    """
+    folders, made = _folders(source), source.calls_of(_FOLDER)
+    if dataset != _FOLDER:
+        defined = any(isinstance(one, ast.ClassDef) and one.name == dataset for one in ast.walk(source.tree))
+        return (_converted(source), folders) if defined else None
+    if folders and len(folders) == len(made):
+        return [], folders
+    return (_converted(source), []) if made and not folders else None
 
 
 def _exchanged(source: Source, call: ast.Call, name: str) -> Iterator[Rewrite]:

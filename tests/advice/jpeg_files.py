@@ -4,7 +4,7 @@ import ast
 from dataclasses import replace
 
 import numpy as np
-from made_up_trials import seen
+from made_up_trials import LOADER, seen
 from PIL import Image
 
 from pipebench.results.watched import StageResult
@@ -49,5 +49,5 @@ def seen_with(path, text, *rows, wait_share=0.6, **more):
     call = next(one for one in calls if ast.unparse(one.func) == "DataLoader")
     made = LoaderMade(1, str(path), call.lineno, call.end_lineno, call.col_offset, call.end_col_offset, "main", 10)
     stages = tuple(StageResult(name, kind, 1, 100, 0.1, share) for name, kind, share in rows)
-    figures = seen(wait_share)
+    figures = seen(wait_share, loader=replace(LOADER, dataset="ImageFolder" if "ImageFolder(" in text else "Photos"))
     return replace(figures, watched=replace(figures.watched, stages=stages), made=made, **more)

@@ -25,6 +25,10 @@ def load(path):
     return Image.open(path).convert("RGB")
 
 
+class Photos:
+    pass
+
+
 loader = DataLoader(data)
 """
 DECODE = ("ImageFile.load", "decode", 0.6)

@@ -14,6 +14,7 @@ from pipebench.results.advice import Change, Rewrite
 from pipebench.results.watched import StageResult
 from pipebench.watch.record.trial_lines import LoaderMade
 
+PHOTOS = "from PIL import Image\nclass Photos: pass\n"
 MORE = Change("num_workers", {"num_workers": 4})
 
 
@@ -55,10 +56,38 @@ def test_what_stands_around_an_image_stays(tmp_path, opened, after):
     def read(image):
         return image
 
-    made = _made(tmp_path / "train.py", f"from PIL import Image\nx = [{opened}]\nloader = DataLoader(x)\n")
+    made = _made(tmp_path / "train.py", f"{PHOTOS}x = [{opened}]\nloader = DataLoader(x)\n")
     found = opening.rewrites(replace(seen(), made=made), read)
     change = Change("decode", {}, rewrites=tuple(one for one in found if not one.helper))
     assert f"x = [{after}]\n" in _applied(made, change)
+
+
+IMAGES = "from torchvision.datasets import ImageFolder\na = ImageFolder(root, steps)\n"
+CONVERTED = "x = Image.open(p).convert('RGB')\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "dataset", "places"),
+    [
+        (PHOTOS + CONVERTED, "Photos", ["convert"]),
+        (PHOTOS + CONVERTED, "Others", None),  # it is defined elsewhere, and opens its images there
+        (PHOTOS + CONVERTED, "ImageFolder", None),
+        (IMAGES + CONVERTED, "ImageFolder", ["folder"]),  # torchvision converts
+        (IMAGES, "Photos", None),  # it may be a folder for validation
+        (IMAGES.replace("steps", "steps, loader=load") + CONVERTED, "ImageFolder", ["convert"]),
+        (f"{IMAGES}b = ImageFolder(root, steps, loader=load)\n{CONVERTED}", "ImageFolder", None),
+    ],
+)
+def test_only_what_opens_the_images_of_this_dataset_is_written_otherwise(tmp_path, text, dataset, places):
+    def read(image):
+        return image
+
+    figures = seen()
+    made = _made(tmp_path / "train.py", f"{text}loader = DataLoader(x)\n")
+    figures = replace(figures, made=made, loader=replace(figures.loader, dataset=dataset))
+    found = opening.rewrites(figures, read)
+    kinds = {"read(": "convert", ", loader=read": "folder"}
+    assert (None if found is None else [kinds[one.new] for one in found if one.new in kinds]) == places
 
 
 @pytest.mark.parametrize(
@@ -161,7 +190,7 @@ def test_entries_in_parentheses_of_their_own_are_not_put_into_a_class(tmp_path):
 
 
 def test_every_decoder_can_be_written(tmp_path):
-    text = "from PIL import Image\n\n\ndef load(path):\n\treturn Image.open(path).convert('RGB')\n\n\nDataLoader(1)\n"
+    text = f"{PHOTOS}\n\ndef load(path):\n\treturn Image.open(path).convert('RGB')\n\n\nDataLoader(1)\n"
     for one in decoders._WRITTEN.values():
         made = _made(tmp_path / "train.py", text)
         found = opening.rewrites(replace(seen(), made=made), one)
