@@ -221,8 +221,7 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
     cause = replace(whole, values=values)
     used_up = script is not None and used + script >= USED_UP * cores
     threads, pools = worker_threads(seen.run, one.loader)
-    full = used + (script or 0.0) >= USED_UP * cores or _want_cores(workers)
-    if threads > 1 and one.workers * threads > cores and full:
+    if threads > 1 and one.workers * threads > cores and (used_up or _want_cores(workers)):
         named = {pool.set_with for pool in pools}
         setting = {"setting": min(named)} if len(named) == 1 else {}
         yield replace(cause, code="threads-over-cores", values={**values, "threads": threads, **setting})
@@ -284,8 +283,9 @@ def competing(seen: Seen) -> Iterable[Cause]:
         used = sum(map(cores_of, seen.workers(one)))
         if one.workers > cores and used >= _MOST_OF_CORES * cores and seen.run.turns(one.loader):
             waited = _without_core_s(seen, one)
+            by_workers = waited * used / max(1e-9, used + seen.result.taken_cores)
             found = {"workers": one.workers, "cores_used": used, "usable_cores": cores}
-            yield Cause("workers-compete", waited, waited, one.loader, {**found})
+            yield Cause("workers-compete", waited, by_workers, one.loader, {**found})
 
 
 def _asleep(workers: Sequence[WorkerResult]) -> float:

@@ -281,20 +281,6 @@ def test_more_workers_than_cores_take_them_from_the_loop(workers: int, process_c
         assert "The loop itself waited for a core: 400 ms" in said(account)
 
 
-@pytest.mark.parametrize(
-    ("worker", "code"),
-    [
-        ({"process_cpu_ns": 1900 * MS}, "threads-over-cores"),
-        ({"core_wait_ns": 300 * MS}, "threads-over-cores"),
-        ({"process_cpu_ns": 1000 * MS}, "stage"),
-    ],
-)
-def test_threads_of_libraries_compete_only_if_hardly_a_core_is_idle(worker: dict[str, int], code: str) -> None:
-    found = _waiting(threads=4, cpu=0.6, **worker)
-    assert list(found)[:1] == [code]
-    assert found[code].values.get("threads") == (5 if code == "threads-over-cores" else None)
-
-
 def test_stalls_with_a_period_though_workers_rest() -> None:
     run = Planted()
     run.loader(**TRAINS, wait_for_worker=1000, waits=[8 * MS if n % 8 == 7 else 1_000 for n in range(TURNS)], workers=8)

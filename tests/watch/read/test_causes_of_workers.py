@@ -9,6 +9,7 @@ import pytest
 from made_up_loop import loader, worker
 from planted_runs import MS, TRAINS, Planted, said
 
+from pipebench.host.machine import Load
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.watch.launch.footprint import Footprint, Held
 from pipebench.watch.read.account import account
@@ -94,3 +95,30 @@ def test_a_stage_whose_library_computes_in_threads_of_its_own_is_the_cause() -> 
     for number in range(2):
         run.worker(number, busy=0.97, cpu=0.24, core_wait_ns=300 * MS, process_cpu_ns=1280 * MS)
     assert "stage" in {one.code for one in run.account(2).causes}
+
+
+@pytest.mark.parametrize(
+    ("figures", "competes"),
+    [({"process_cpu_ns": 1900 * MS}, True), ({"core_wait_ns": 300 * MS}, True), ({"process_cpu_ns": 1000 * MS}, False)],
+)
+def test_threads_of_libraries_compete_only_if_hardly_a_core_is_idle(figures: dict[str, int], competes: bool) -> None:
+    """Two workers of five threads on four cores. Where two cores are idle, the threads make them faster."""
+    run = Planted()
+    run.loader(**TRAINS, wait_for_worker=1000, cpu=200)
+    for number in range(2):
+        run.worker(number, threads=4, cpu=0.6, **figures)
+    found = run.causes()
+    assert ("threads-over-cores" in found, "stage" in found) == (competes, not competes)
+    assert not competes or found["threads-over-cores"].values["threads"] == 5
+
+
+@pytest.mark.parametrize(("others", "saved"), [(0.0, 0.4), (15.0, 0.2)])
+def test_fewer_workers_do_not_save_the_waits_that_other_processes_cause(others: float, saved: float) -> None:
+    """Two passes. The loop's thread has no core for 400 ms; six workers use 1.5 cores, and the others none or 1.5."""
+    run = Planted()
+    run.loader(**TRAINS, wait_for_worker=200, passes=2, workers=6, no_core=400, cpu=300)
+    for number in range(6):
+        run.worker(number, busy=0.1, process_cpu_ns=250 * MS)
+    found = run.account(2, Footprint(load=Load(10.0, others, 0.0), machine_cores=2))
+    one = next(cause for cause in found.causes if cause.code == "workers-compete")
+    assert (one.s, one.recoverable_s) == pytest.approx((0.4, saved), rel=0.05)
