@@ -32,7 +32,7 @@ def passport_of(watched: WatchResult, advice: Advice | None = None, loader: int 
     cores, taken, shared = _part(watched, costs)
     return Passport(
         costs=costs,
-        stages=tuple(StageShare(one.name, one.kind, one.worker_share) for one in stages),
+        stages=tuple(StageShare(one.name, one.kind, min(1.0, one.worker_share)) for one in stages),
         cores=cores,
         others=others(costs, cores, taken if _foreign_known(watched) else None),
         tried=tuple(_tried(costs, advice)) if advice is not None else (),

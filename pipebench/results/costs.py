@@ -83,7 +83,10 @@ class LoopCosts:
 
 @dataclass(frozen=True)
 class StageShare:
-    """A stage of the workers, and its share of the time in which they make batches (0 to 1)."""
+    """A stage of the workers, and its share of the time in which they make batches (0 to 1).
+
+    Pickling runs beside the others, and can take longer than all of them: its share is then 1.
+    """
 
     name: str
     kind: str

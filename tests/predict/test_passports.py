@@ -50,6 +50,15 @@ def test_a_passport_has_the_costs_and_stages_of_the_loader_that_the_verdict_is_a
     assert other is not None and other.costs.loader == 2
 
 
+def test_a_passport_can_be_read_again_where_pickling_takes_longer_than_all_that_workers_do(tmp_path: Path) -> None:
+    pickling = StageResult("queue feeder thread", "serialise", 1, 80, 0.03, 3.0)
+    found = passport_of(replace(WATCHED, stages=(*STAGES, pickling)))
+    report.save(report.new(passport=found), tmp_path / "passport.json")
+    assert passport_in(report.load(tmp_path / "passport.json")) == found
+    planned = CliRunner().invoke(command, [str(tmp_path / "passport.json"), "--faster", "serialise=2x"])
+    assert planned.exit_code == 0, planned.output
+
+
 def test_only_what_the_simulation_knows_is_a_check() -> None:
     advice = _advice(
         _found({"num_workers": 4}),
