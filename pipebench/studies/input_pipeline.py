@@ -19,7 +19,7 @@ from torch.utils.data import Dataset, default_collate
 
 from pipebench.data import datasets
 from pipebench.data.image_header import image_size
-from pipebench.errors import SampleError, install
+from pipebench.errors import PipebenchError, SampleError, install
 from pipebench.host import machine
 from pipebench.host.limits import check_resources
 from pipebench.reference.dataloader import Live
@@ -80,11 +80,16 @@ def drawn(seed: int) -> Any:
 
 
 def _dilated(mask: Any, ors: bool) -> Any:
-    if not ors:
-        from scipy.signal import convolve2d
+    return transform.dilated(mask) if ors else _convolution()(mask, CROSS, mode="same").astype(bool)
 
-        return convolve2d(mask, CROSS, mode="same").astype(bool)
-    return transform.dilated(mask)
+
+def _convolution() -> Callable[..., Any]:
+    """The convolution of his baseline, with which every row is compared. Raises PipebenchError without scipy."""
+    try:
+        from scipy.signal import convolve2d
+    except ImportError as error:
+        raise PipebenchError("the study input-pipeline needs scipy", install("scipy")) from error
+    return convolve2d  # type: ignore[no-any-return]
 
 
 def _coloured(pixels: Any) -> Any:
@@ -316,6 +321,7 @@ def _window(live: Live, batches: int) -> float:
 
 
 def run(size: str, progress: Progress) -> StudyResult:
+    _convolution()  # first: within a worker, nobody would see why it failed
     workload = Workload(data="photos", batch_size=256 if size == "full" else 16)
     few, many = workers(size)
     with one_thread():

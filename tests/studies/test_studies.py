@@ -11,7 +11,7 @@ import warm
 from fake import FakeClock
 
 from pipebench import studies
-from pipebench.errors import SampleError, UsageError
+from pipebench.errors import PipebenchError, SampleError, UsageError
 from pipebench.render import study as rendered
 from pipebench.render import text
 from pipebench.results.report import Report
@@ -289,6 +289,12 @@ def test_every_fix_of_the_input_pipeline_computes_what_the_row_before_does(monke
     for row, before in zip(rows[1:], rows, strict=False):
         assert row.skipped is None or row.name in ("decode-and-crop", "packed-copy")
         assert row.skipped or row.agreement == f"agrees with {before.name}"
+
+
+def test_the_input_pipeline_says_that_scipy_is_missing_before_it_begins(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.signal", None)
+    with pytest.raises(PipebenchError, match=r"needs scipy[^$]*pip install 'pipebench\[scipy\]'"):
+        studies.find("input-pipeline").run("default", quiet)
 
 
 def test_the_row_of_the_packed_copy_says_its_size():
