@@ -26,9 +26,9 @@ class Author:
 class StudyRow:
     """The measurement of a step: seconds per unit or a count, and its speed-ups over other rows.
 
-    `over_before` is the speed-up over the row before, `over_first` over the baseline, and `over_authors` over the row
-    with which the author compares the step. A row that computes something else has no speed-ups. `agreement` says how
-    the step was shown to compute the same result.
+    `over_before` is the speed-up over the last row before that computes the same, `over_first` over the baseline, and
+    `over_authors` over the row with which the author compares the step. A row that computes something else has no
+    speed-ups. `agreement` says how the step was shown to compute the same result.
     """
 
     name: str

@@ -23,13 +23,14 @@ from pipebench.task import Unavailable
 from pipebench.units import printable
 
 Progress = Callable[[int, int, str], None]
+DISAGREES = "DISAGREES"  # in the agreement of a row that computes something else
 
 
 @dataclass(frozen=True)
 class Step:
     """One row: what it changes, what it gives up, and how to build the timed call (`Unavailable` if it cannot run).
 
-    `agrees` raises `SampleError` if the output differs from that of the row before. `work` is the number of units
+    `agrees` raises `SampleError` if the output differs from that of an earlier row. `work` is the number of units
     (images, iterations) that one call does.
     """
 
@@ -85,6 +86,10 @@ class _Trial:
     agreement: str = ""
     skipped: str | None = None
 
+    @property
+    def disagrees(self) -> bool:
+        return DISAGREES in self.agreement
+
 
 def timed(
     steps: Sequence[Step],
@@ -93,7 +98,9 @@ def timed(
     now: Callable[[], float] = time.perf_counter,
     reading: Callable[[Callable[[], Any]], float] | None = None,
 ) -> list[StudyRow]:
-    """Tries every step and compares it with the last one before it that runs here. Then times all steps in turn.
+    """Tries every step and compares it with the last one before it that runs here and agrees. Then times all in turn.
+
+    So a row after one that computes something else has its speed-ups over the same work, too.
 
     If it is interrupted after two rounds, the rows have the readings until then. `reading` times one call; by default,
     it takes the wall time.
@@ -132,7 +139,8 @@ def _try(trials: Sequence[_Trial], progress: Progress) -> None:
             one.call, one.skipped = None, printable(getattr(missing, "reason", str(missing)))
             continue
         one.agreement = _agreement(one.step, output, before)
-        before = one.step.name, output
+        if not one.disagrees:
+            before = one.step.name, output
 
 
 def _agreement(step: Step, output: Any, before: tuple[str, Any] | None) -> str:
@@ -143,7 +151,7 @@ def _agreement(step: Step, output: Any, before: tuple[str, Any] | None) -> str:
     try:
         step.agrees(output, before[1])
     except SampleError as error:
-        return f"DISAGREES with {before[0]}: {error.message}"
+        return f"{DISAGREES} with {before[0]}: {error.message}"
     return f"agrees with {before[0]}"
 
 
@@ -171,12 +179,13 @@ def _rows(trials: Sequence[_Trial]) -> Iterator[StudyRow]:
             over_first=_over(one, first),
             over_authors=_over(one, theirs) if step.author.speedup else None,
         )
-        known[step.name] = previous = one
+        if not one.disagrees:
+            known[step.name] = previous = one
 
 
 def _over(ours: _Trial, theirs: _Trial | None) -> Speedup | None:
     """The speed-up of one unit of `ours` over one of `theirs`; None for a row that disagrees."""
-    if theirs is None or "DISAGREES" in ours.agreement:
+    if theirs is None or ours.disagrees:
         return None
     return compare(ours.readings, theirs.readings, scale=ours.step.work / theirs.step.work)
 
@@ -222,7 +231,8 @@ def counted(steps: Sequence[Counted], progress: Progress, tolerance: float = 1e-
         )
         row = StudyRow(step.name, step.what, count=report.per_step, author=Author(step.says), notes=lines)
         rows.append(replace(row, agreement=_alike(outcome, before, tolerance)))
-        before = step.name, outcome
+        if DISAGREES not in rows[-1].agreement:
+            before = step.name, outcome
     return _on_device(steps, rows, progress)
 
 
@@ -255,7 +265,7 @@ def _alike(ours: dict[str, float], before: tuple[str, dict[str, float]] | None, 
         return "is the baseline"
     name, theirs = before
     apart = [key for key in theirs if abs(ours[key] - theirs[key]) > tolerance * max(1.0, abs(theirs[key]))]
-    return f"DISAGREES with {name}: {', '.join(apart)}" if apart else f"agrees with {name}"
+    return f"{DISAGREES} with {name}: {', '.join(apart)}" if apart else f"agrees with {name}"
 
 
 def _on_device(steps: Sequence[Counted], rows: list[StudyRow], progress: Progress) -> list[StudyRow]:
@@ -267,11 +277,21 @@ def _on_device(steps: Sequence[Counted], rows: list[StudyRow], progress: Progres
     from pipebench.host.clock import DeviceClock
 
     clock = DeviceClock()
-    found = timed([Step(one.name, one.what, one.build) for one in steps], Rounds(), progress, reading=clock.elapsed)
+    known = [
+        Step(one.name, one.what, one.build, partial(_as_counted, row.agreement))
+        for one, row in zip(steps, rows, strict=True)
+    ]
+    found = timed(known, Rounds(), progress, reading=clock.elapsed)
     return [
         replace(row, seconds=one.seconds, over_before=one.over_before, over_first=one.over_first)
         for row, one in zip(rows, found, strict=True)
     ]
+
+
+def _as_counted(agreement: str, ours: object, theirs: object) -> None:
+    """What is known already of a step whose calls return nothing to compare."""
+    if DISAGREES in agreement:
+        raise SampleError("disagrees", agreement)
 
 
 def counts_found(rows: Sequence[StudyRow]) -> str:

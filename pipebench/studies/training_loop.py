@@ -23,7 +23,7 @@ from pipebench.results.loading import Loading
 from pipebench.results.studies import Author, StudyResult, StudyRow
 from pipebench.results.windows import LoopWindow
 from pipebench.stats import Speedup, compare, median_interval
-from pipebench.studies import Progress, Study
+from pipebench.studies import DISAGREES, Progress, Study
 from pipebench.task import Workload
 from pipebench.units import percent
 from pipebench.watch.bound.batches import copied
@@ -152,7 +152,16 @@ def _weights(loop: LoopWithCallbacks, batches: list[Any], now: Callable[[], floa
 
 def _agreement(ours: list[Any], theirs: list[Any], name: str) -> str:
     same = all(bool((a == b).all()) for a, b in zip(ours, theirs, strict=True))
-    return f"same weights as {name}" if same else f"DISAGREES with {name}: other weights"
+    return f"same weights as {name}" if same else f"{DISAGREES} with {name}: other weights"
+
+
+def _agreements(weights: list[list[Any]]) -> list[str]:
+    """How each way agrees with the last one before it that agrees."""
+    found, before = ["is the baseline"], 0
+    for index in range(1, len(weights)):
+        found.append(_agreement(weights[index], weights[before], NAMES[before]))
+        before = before if DISAGREES in found[-1] else index
+    return found
 
 
 def _measure(size: str, progress: Progress) -> tuple[list[str], dict[str, list[LoopWindow]], Workload]:
@@ -166,9 +175,7 @@ def _measure(size: str, progress: Progress) -> tuple[list[str], dict[str, list[L
         live.start()
         batches = [copied(next(live)) for _ in range(TRIED)]
         weights = [_weights(way, batches, live.now) for way in ways]
-        agreements = ["is the baseline"] + [
-            _agreement(weights[index], weights[index - 1], NAMES[index - 1]) for index in (1, 2)
-        ]
+        agreements = _agreements(weights)
         try:
             for turn in range(ROUNDS):
                 for way in ways[turn % 3 :] + ways[: turn % 3]:
@@ -221,14 +228,14 @@ def _rows(agreements: list[str], windows: dict[str, list[LoopWindow]]) -> Iterat
         row = StudyRow(
             name, what, seconds=median_interval(costs[name]), agreement=agreement, author=Author("no figure")
         )
-        if before is not None and "DISAGREES" not in agreement:
+        if before is not None and DISAGREES not in agreement:
             row = replace(
                 row,
                 over_before=compare(costs[name], costs[before]),
                 over_first=compare(costs[name], costs[NAMES[0]]),
             )
         yield replace(row, notes=(_shares(windows[name]),))
-        before = name
+        before = before if DISAGREES in agreement else name
 
 
 def _shares(windows: list[LoopWindow]) -> str:

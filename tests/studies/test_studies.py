@@ -11,11 +11,13 @@ import warm
 from fake import FakeClock
 
 from pipebench import studies
-from pipebench.errors import PipebenchError, SampleError, UsageError
+from pipebench.errors import SampleError, UsageError
 from pipebench.render import study as rendered
 from pipebench.render import text
 from pipebench.results.report import Report
 from pipebench.results.studies import Author, StudyResult, StudyRow
+from pipebench.results.sync_points import SyncReport
+from pipebench.results.windows import LoopWindow
 from pipebench.stats import Interval, Speedup
 from pipebench.studies import Rounds, Step, tar_or_files, timed
 from pipebench.task import Unavailable, Workload
@@ -111,6 +113,34 @@ def test_a_step_that_computes_something_else_has_no_speedup_and_says_so():
     planned = Planned()
     rows = planned.rows(planned.step("one", 0.1), planned.step("other", 0.05, output=2))
     assert rows[1].over_before is None and rows[1].agreement == "DISAGREES with one: 2 is not 1"
+
+
+def test_a_step_after_one_that_disagrees_is_held_against_the_last_that_agrees():
+    planned = Planned()
+    rows = planned.rows(
+        planned.step("one", 0.4),
+        planned.step("other", 0.2, output=2),
+        planned.step("like other", 0.1, output=2, author=Author("", 2.0)),
+        planned.step("like one", 0.05, author=Author("", 2.0, over="other")),
+    )
+    assert [row.agreement for row in rows[2:]] == ["DISAGREES with one: 2 is not 1", "agrees with one"]
+    assert [rows[2].over_before, rows[2].over_first, rows[2].over_authors, rows[3].over_authors] == [None] * 4
+    assert [rows[3].over_before.speedup, rows[3].over_first.speedup] == pytest.approx([8.0, 8.0])
+
+
+def test_counted_steps_on_a_device_have_speedups_over_the_same_work_only(monkeypatch):
+    clock = FakeClock(0.0)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr("pipebench.host.clock.DeviceClock", lambda: clock)
+    found = SyncReport(None, 1, 0.0, None, None, ())
+    monkeypatch.setattr("pipebench.syncpoints.examine.examine", lambda call, name: found)
+
+    def step(name, cost, loss):
+        return studies.Counted(name, "", "", lambda: lambda: clock.spend(cost), lambda call: {"loss": loss})
+
+    rows = studies.counted([step("one", 0.4, 1.0), step("other", 0.2, 2.0), step("like one", 0.1, 1.0)], quiet)
+    assert [row.agreement for row in rows[1:]] == ["DISAGREES with one: loss", "agrees with one"]
+    assert rows[1].over_before is None and rows[2].over_before.speedup == pytest.approx(4.0)
 
 
 def test_a_step_that_cannot_run_is_skipped_and_the_next_is_held_against_the_last_that_did():
@@ -280,53 +310,6 @@ def test_counts_are_shown_with_their_change():
     assert "does not hold" in studies.counts_found((rows[0], StudyRow("b", "", count=1.0)))
 
 
-def test_every_fix_of_the_input_pipeline_computes_what_the_row_before_does(monkeypatch):
-    from pipebench.studies import input_pipeline
-
-    steps = input_pipeline.steps(Workload(data="tiny", batch_size=3))
-    rows = timed(steps, Rounds(1, least=1), quiet)
-    assert rows[0].name == "workers-doubled"
-    for row, before in zip(rows[1:], rows, strict=False):
-        assert row.skipped is None or row.name in ("decode-and-crop", "packed-copy")
-        assert row.skipped or row.agreement == f"agrees with {before.name}"
-
-
-def test_the_input_pipeline_says_that_scipy_is_missing_before_it_begins(monkeypatch):
-    monkeypatch.setitem(sys.modules, "scipy.signal", None)
-    with pytest.raises(PipebenchError, match=r"needs scipy[^$]*pip install 'pipebench\[scipy\]'"):
-        studies.find("input-pipeline").run("default", quiet)
-
-
-def test_the_row_of_the_packed_copy_says_its_size():
-    from pipebench.data import datasets
-    from pipebench.studies import input_pipeline
-
-    found = input_pipeline._with_size(StudyRow("packed-copy", ""), Workload(data="tiny"))
-    before, after = (datasets.image_bytes(datasets.load(name)) for name in ("tiny", "tiny-packed"))
-    assert found.notes == (f"the copy has {after / 1e3:.0f} kB of images, the files {before / 1e3:.0f} kB",)
-
-
-def test_the_quick_mask_has_the_chance_of_the_slow_one():
-    from pipebench.studies import input_pipeline
-
-    shares = [
-        float(masking(seed).mean())
-        for seed in range(4)
-        for masking in (input_pipeline.quick_mask, input_pipeline.drawn)
-    ]
-    assert all(abs(share - 0.25) < 0.01 for share in shares)
-
-
-def test_a_different_colour_order_is_noticed():
-    from pipebench.studies import input_pipeline
-
-    first, *_, uint8, _, _ = input_pipeline.steps(Workload(data="tiny", batch_size=2))
-    right, swapped = first.build()(), uint8.tried()()
-    uint8.agrees(swapped, right)
-    with pytest.raises(SampleError):
-        uint8.agrees(swapped[:, [0, 2, 1]], right)
-
-
 def test_callbacks_off_the_path_leave_the_same_weights():
     from pipebench.reference.dataloader import reference
     from pipebench.reference.training_loop import one_thread
@@ -341,6 +324,20 @@ def test_callbacks_off_the_path_leave_the_same_weights():
         assert training_loop._agreement(weights[2], weights[0], "synchronous") == "same weights as synchronous"
         other = [one + 1 for one in weights[0]]
         assert "DISAGREES" in training_loop._agreement(other, weights[0], "synchronous")
+        said = training_loop._agreements([weights[0], other, weights[0]])
+        assert said[1:] == ["DISAGREES with synchronous: other weights", "same weights as synchronous"]
+
+
+def test_a_loop_after_one_with_other_weights_is_held_against_the_last_with_the_same():
+    from pipebench.studies import training_loop
+
+    windows = {
+        name: [LoopWindow(spent, 3, 3, {"wait": 0.1}) for _ in range(3)]
+        for name, spent in zip(training_loop.NAMES, (0.8, 0.4, 0.2), strict=True)
+    }
+    said = ["is the baseline", "DISAGREES with synchronous: other weights", "same weights as synchronous"]
+    rows = list(training_loop._rows(said, windows))
+    assert rows[1].over_first is None and rows[2].over_before.speedup == pytest.approx(4.0)
 
 
 def test_the_sync_points_of_the_study_go_to_none():
