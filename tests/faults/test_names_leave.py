@@ -4,12 +4,15 @@ import dataclasses
 import re
 import typing
 from dataclasses import replace
+from pathlib import Path
 
 import every_report
 import made_up
 import pytest
 from click.testing import CliRunner
+from saved_pairs import PAIRS
 
+from pipebench.before_after.whole import compared
 from pipebench.commands.show import command as show
 from pipebench.errors import BadSample
 from pipebench.render import github, text
@@ -25,9 +28,8 @@ from pipebench.terminal import delivered
 # Texts that are no names: words of pipebench, of torch and of code. A new field is put here, or in `KINDS`.
 REVIEWED = {
     "before_after.Side": "created pipebench",
-    "before_after.Differing": "name",
-    "before_after.Row": "name group verdict",
-    "before_after.BeforeAfter": "only_base only_head lost failed verdict gate exceeding",
+    "before_after.Row": "group verdict",
+    "before_after.BeforeAfter": "verdict gate exceeding",
     "over_time.Timeline": "tracks",
     "report.Report": "created pipebench error_of_watch data_sets",
     "machine.Machine": "system python cpu device start_method libraries",
@@ -139,6 +141,30 @@ def sent(found):
 def test_no_name_leaves_in_any_output(name):
     found = planted(REPORTS[name])
     assert (PLANT in report.encode(found).decode()) == (name != "study")  # which has no names
+    for one in sent(without_names(found)):
+        assert PLANT not in one, re.findall(rf".*{PLANT}.*", one)[:5]
+
+
+NAMED = f"/home/{PLANT}/{PLANT}.py"
+
+
+def syncs(*paths):
+    points = tuple(replace(made_up.SYNCS.points[0], path=one) for one in paths)
+    return replace(PAIRS["syncs"][0], sync_points=replace(made_up.SYNCS, points=points))
+
+
+def watched(count):
+    whole = PAIRS["watch"][0]
+    loaders = tuple(replace(one, file=NAMED) for one in whole.watched.loaders)
+    return replace(whole, watched=replace(whole.watched, loaders=loaders[:count]))
+
+
+@pytest.mark.parametrize(
+    "sides", [(syncs(NAMED), syncs(f"{PLANT}.py")), (watched(2), watched(1)), (watched(1), watched(2))]
+)
+def test_no_name_leaves_from_what_a_comparison_calls_after_files(sides):
+    found = report.new(before_after=compared(*sides, (Path("base.json"), Path("head.json"))))
+    assert PLANT in report.encode(found).decode()
     for one in sent(without_names(found)):
         assert PLANT not in one, re.findall(rf".*{PLANT}.*", one)[:5]
 
