@@ -79,9 +79,9 @@ def command(
 
 
 def _cores(asked: int | None) -> int:
-    import os
+    from pipebench.host import machine
 
-    usable = len(os.sched_getaffinity(0))
+    usable = max(1, int(machine.usable_cores()))
     if asked is not None and asked > usable:
         raise UsageError(f"--cores {asked}: this process may use {usable}", "name at most so many")
     return asked or usable

@@ -11,8 +11,9 @@ import small_jobs
 from click.testing import CliRunner
 from made_up_loaders import rounds as made_rounds
 
-from pipebench.commands.loaders import command
+from pipebench.commands.loaders import _cores, command
 from pipebench.errors import PipebenchError, UsageError
+from pipebench.host import machine
 from pipebench.loaders import kind, rounds
 from pipebench.loaders.one_round import Answer
 from pipebench.results.loaders import FILTERS
@@ -105,6 +106,14 @@ def test_the_command_says_that_fewer_images_are_different(monkeypatch):
     assert done.return_value == 0
     assert "--different 50: 8 are used, because --images has no more." in done.stderr
     assert "--different" not in _command(monkeypatch, "--data", "tiny", "--loader", "torch").stderr
+
+
+@pytest.mark.parametrize(("quota", "cores"), [(0.5, 1), (2.9, 2), (3.0, 3)])
+def test_a_cpu_quota_says_how_many_cores_the_loaders_get(quota, cores, monkeypatch):
+    monkeypatch.setattr(machine, "usable_cores", lambda: quota)
+    assert _cores(None) == _cores(cores) == cores
+    with pytest.raises(UsageError, match=f"this process may use {cores}"):
+        _cores(cores + 1)
 
 
 def test_the_command_fails_where_no_loader_could_be_measured(monkeypatch):
