@@ -59,15 +59,16 @@ def cpu_quota(root: Path = ROOT) -> float:
 
 
 def memory(root: Path = ROOT) -> tuple[int, int] | None:
-    """The tightest limit in bytes, and what of it can still be had; None if there is no limit.
+    """The tightest limit in bytes, and what can still be had; None if there is no limit.
 
-    The cache of files that were not used lately can be had: the kernel gives it up before it kills.
+    Of several groups, a wider one can have less left, because other groups use it too. The cache of files that were not
+    used lately can be had: the kernel gives it up before it kills.
     """
     found = [
         *_memory("memory.max", "memory.current", root),
         *_memory("memory.limit_in_bytes", "memory.usage_in_bytes", root),
     ]
-    return min(found, key=lambda one: one[1], default=None)
+    return (min(most for most, _ in found), min(left for _, left in found)) if found else None
 
 
 def _memory(limit: str, used: str, root: Path) -> Iterator[tuple[int, int]]:

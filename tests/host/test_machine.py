@@ -39,6 +39,15 @@ def test_a_memory_limit_cuts_the_memory_also_that_of_an_outer_group(tmp_path):
     assert limits.free_memory(root) == 600_000
 
 
+def test_the_memory_is_the_tightest_limit_also_where_a_wider_one_has_less_left(tmp_path):
+    root = planted(tmp_path, memory_max="9000000\n", memory_current="8900000\n")
+    for name, text in (("memory.max", "1000000\n"), ("memory.current", "400000\n")):
+        (root / "sys/fs/cgroup/outer/own").mkdir(exist_ok=True)
+        (root / "sys/fs/cgroup/outer/own" / name).write_text(text)
+    assert machine.memory_bytes(root) == 1_000_000
+    assert limits.free_memory(root) == 100_000
+
+
 def test_foreign_time_is_what_was_busy_and_not_ours():
     before = Load(wall_s=0.0, busy_s=100.0, steal_s=1.0, own_s=10.0, throttled_s=0.0)
     after = Load(wall_s=1.0, busy_s=101.5, steal_s=1.25, own_s=11.0, throttled_s=0.5)
