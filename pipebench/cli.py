@@ -22,7 +22,8 @@ from pipebench.host.interrupts import INTERRUPTED, interruptible
 from pipebench.terminal import prepared, say
 from pipebench.units import printable
 
-_NO_MEMORY = re.compile("failed to map segment|[Cc]annot allocate memory|start new thread")  # in the words of libraries
+_NO_MEMORY = re.compile("failed to map segment|[Cc]annot allocate memory")  # in the words of libraries
+_NO_THREAD = "start new thread"  # in Python's: the system does not say which limit was met
 
 
 class _Commands(click.Group):
@@ -97,11 +98,18 @@ def _in_its_place() -> None:
 
 
 def _lacking(error: MemoryError | ImportError | RuntimeError) -> int:
-    """Says what is lacking, memory or a package, and returns the exit status. What is another fault is raised again."""
+    """Says what is lacking, and returns the exit status. What is another fault is raised again."""
     if isinstance(error, ModuleNotFoundError) and error.name in LAB:
         return _said(not_installed([error.name]))
-    if not isinstance(error, MemoryError) and not _NO_MEMORY.search(str(error)):
+    if isinstance(error, MemoryError) or _NO_MEMORY.search(str(error)):
+        lacks = "there is not enough memory for this process"
+        remedy = "free some, or raise its limit (ulimit -v); fewer --workers and smaller batches need less"
+    elif _NO_THREAD in str(error):
+        lacks = "the system lets this process start no other thread"
+        remedy = (
+            "raise the limit of processes and threads (ulimit -u, docker run --pids-limit), or free some memory; fewer "
+            "--workers need fewer"
+        )
+    else:
         raise error
-    say("pipebench: there is not enough memory for this process")
-    say("free some, or raise its limit (ulimit -v); fewer --workers and smaller batches need less", "  ")
-    return 1
+    return _said(PipebenchError(lacks, remedy))
