@@ -37,7 +37,7 @@ OfTwo = Literal[
     "gate-failed", "slower", "faster", "mixed", "changed-output", "no-difference", "too-few", "not-measured", "failed"
 ]  # fmt: skip
 OfStudy = Literal["holds", "holds-in-part", "does-not-hold", "no-claim"]
-OfCalibration = Literal["within-goals", "over-goals"]
+OfCalibration = Literal["within-goals", "over-goals", "cannot-tell"]
 OfCheck = Literal["harmful-files", "no-harmful-file"]
 OfDoctor = Literal["will-hurt", "nothing-hurts"]
 OfRemote = Literal["feeds-rate", "may-feed-rate", "does-not-feed-rate", "measured"]
@@ -227,12 +227,14 @@ def _of_study(found: Sequence[StudyResult], parts: Any) -> ReportVerdict:
 
 def _of_calibration(found: Calibration, parts: Any) -> ReportVerdict:
     slow = [one.within for one in found.slowdowns]
-    whole = found.within == len(found.rows) and found.span_s <= GOAL_SPAN_S and False not in slow
+    over = found.within < len(found.rows) or found.span_s > GOAL_SPAN_S or False in slow
+    judged = bool(found.rows and slow) and None not in slow
     evidence: Evidence = {
         "within": found.within, "figures": len(found.rows), "span_s": found.span_s,
         "slowdowns_within": sum(one is True for one in slow), "slowdowns": len(slow), "load": max(found.load),
     }  # fmt: skip
-    return ReportVerdict("calibrate", "within-goals" if whole else "over-goals", evidence)
+    code: OfCalibration = "over-goals" if over else "within-goals" if judged else "cannot-tell"
+    return ReportVerdict("calibrate", code, evidence)
 
 
 def _of_plan(found: Plan, parts: Any) -> ReportVerdict:

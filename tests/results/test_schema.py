@@ -28,6 +28,8 @@ ALL = {
     "plan": root(plan=PLAN),
     "empty": root(),
 }
+CALIBRATED = PAIRS["calibrate"][0].calibration
+SLOWDOWNS = CALIBRATED.slowdowns  # over its goal, and too noisy to judge
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +101,27 @@ def test_a_verdict_follows_from_the_figures_and_not_from_the_file(tmp_path):
     assert report.load(tmp_path / "r.json").verdict.code == "sync-points"
 
 
+WITHIN = replace(SLOWDOWNS[1], low_s=5e-6, high_s=7e-6)
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"slowdowns": (WITHIN,)}, "within-goals"),
+        ({"slowdowns": (WITHIN, SLOWDOWNS[1])}, "cannot-tell"),
+        ({"slowdowns": ()}, "cannot-tell"),
+        ({"slowdowns": (WITHIN,), "rows": ()}, "cannot-tell"),
+        ({"slowdowns": SLOWDOWNS}, "over-goals"),
+        ({"slowdowns": (), "span_s": 2e-6}, "over-goals"),
+        ({"slowdowns": (WITHIN,), "rows": CALIBRATED.rows}, "over-goals"),
+    ],
+)
+def test_a_calibration_is_within_its_goals_only_where_each_could_be_judged(changed, code):
+    rows = tuple(one for one in CALIBRATED.rows if one.within)
+    assert [one.within for one in SLOWDOWNS] == [False, None]
+    assert root(calibration=replace(CALIBRATED, **{"rows": rows, **changed})).verdict.code == code
+
+
 def test_figures_that_no_run_gives_have_no_verdict():
-    broken = replace(PAIRS["calibrate"][0].calibration, load=())
+    broken = replace(CALIBRATED, load=())
     assert root(calibration=broken).verdict is None
