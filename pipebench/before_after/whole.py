@@ -85,7 +85,7 @@ def kind_of(report: Report) -> str:
         "syncs": report.sync_points, "ab": report.comparison, "study": report.studies, "calibrate": report.calibration,
         "plan": report.plan, "passport": report.passport, "run": report.workload, "functions": report.measurements,
         "check": report.check, "doctor": report.examination, "remote": report.remote, "pack": report.packing,
-        "engine": report.engine,
+        "loaders": report.loaders, "engine": report.engine,
     }  # fmt: skip
     return next((name for name, part in parts.items() if part), "empty")
 

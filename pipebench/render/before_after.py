@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pipebench.render import watch_account
 from pipebench.render.before_after_rows import by_size, least_told, name_of, times, told_of, value_of, with_gain
-from pipebench.render.cells import Table, gain, rounded
+from pipebench.render.cells import Table, gain, rounded, when
 from pipebench.render.layout import Line, Part, Spare, Sparing, shortened
 from pipebench.render.watch_notes import sentence
 from pipebench.results.before_after import (
@@ -181,10 +181,10 @@ def _sides(found: BeforeAfter) -> Iterator[Part]:
 
 
 def _side(one: Side, one_host: bool) -> str:
-    when = printable(one.created)[:16].replace("T", " ") if one.created else "at an unknown time"
+    made = when(one.created) if one.created else "at an unknown time"
     where = "" if one_host else f", {printable(one.host or 'an unknown host')}"
     part = ", partial" if one.partial else ""
-    return f"{printable(os.path.basename(one.file))} ({when}{where}{part})"
+    return f"{printable(os.path.basename(one.file))} ({made}{where}{part})"
 
 
 def _differing(found: BeforeAfter, full: bool) -> Iterator[Part]:

@@ -58,6 +58,12 @@ class Table:
         )
 
 
+def when(created: str) -> str:
+    """The date and time of a report as people write it."""
+    shown = printable(created[:16].replace("T", " "))
+    return f"{shown} UTC" if created.endswith(("+00:00", "Z")) else shown
+
+
 def spoken(found: Speedup) -> str:
     """A speed-up with its interval."""
     return f"{_digits(found.speedup)}× ({_digits(found.low)}–{_digits(found.high)})"

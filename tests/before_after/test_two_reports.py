@@ -17,6 +17,7 @@ from pipebench.results.before_after import ROW_VERDICTS, VERDICTS, BeforeAfter, 
 from pipebench.results.check import Check
 from pipebench.results.comparison import GATE_FAILED, GATE_PASSED, NO_RESULT
 from pipebench.results.examination import Examination
+from pipebench.results.loaders import SideBySide
 from pipebench.results.measurement import Ceiling, Skipped
 from pipebench.results.names import without_names
 from pipebench.task import Workload
@@ -158,6 +159,9 @@ def test_reports_of_two_kinds_are_refused_by_name():
     examined = root(examination=Examination((), "photos", 1.0))
     with pytest.raises(UsageError, match="reports of doctor are not compared"):
         _compared(examined, examined)
+    beside = root(loaders=SideBySide("photos", 8, 4, 224, 4, 2, 3, ()))
+    with pytest.raises(UsageError, match="reports of loaders are not compared"):
+        _compared(beside, beside)
     again = root(before_after=_compared(*PAIRS["run"]))
     with pytest.raises(UsageError, match="reports of compare are not compared"):
         _compared(again, again)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pipebench.render import advice, functions, lab, programs, tables, text, watch, watched
-from pipebench.render.cells import Table
+from pipebench.render.cells import Table, when
 from pipebench.render.layout import Line, Part, Section, Sparing, flat
 from pipebench.render.pictures import SECTIONS
 from pipebench.results.report import Report
@@ -67,12 +67,6 @@ def kind(report: Report) -> str:
         ("remote", report.remote), ("loaders", report.loaders), ("run --engine", report.engine),
     )  # fmt: skip
     return next((name for name, part in made if part), "report")
-
-
-def when(created: str) -> str:
-    """A date and time as people write it."""
-    shown = printable(created[:16].replace("T", " "))
-    return f"{shown} UTC" if created.endswith(("+00:00", "Z")) else shown
 
 
 def chapters(report: Report) -> list[Chapter]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from pipebench.render import pictures
+from pipebench.render.cells import when
 from pipebench.render.html import markup, outline
 from pipebench.render.html.outline import Chapter
 from pipebench.render.layout import Line, Part
@@ -86,7 +87,7 @@ def _sentences(parts: Iterable[Part]) -> list[str]:
 
 def _header(report: Report, verdict: str, lead: Sequence[str], drawn: Sequence[Picture]) -> str:
     size = ' class="long"' if len(verdict) > _LONG_VERDICT else ""
-    date = f" · {markup.escaped(outline.when(report.created))}" if report.created else ""
+    date = f" · {markup.escaped(when(report.created))}" if report.created else ""
     partial = '<p class="partial">This report is partial.</p>' if report.partial else ""
     said = markup.blocks(lead, 2)
     return (
