@@ -42,6 +42,8 @@ def command(name: str | None, limit: int | None, style: str) -> None:
     if name == "synthetic":
         photographs = datasets.describe(datasets.load("photos"))
         click.echo(f"photographs of that size spend {photographs.bits_per_pixel or 0:.2f}")
+    if datasets.is_embedded(name):
+        click.echo(f"files: {printable(datasets.loose_files(listed))}")
     for problem in listed.problems:
         say(f"{problem.sample}: {problem.message}")
 

@@ -107,6 +107,11 @@ def is_embedded(name_or_path: str) -> bool:
     return name_or_path.removesuffix(PACKED) in names()
 
 
+def loose_files(dataset: Dataset) -> Path:
+    """The folder that holds the class folders of an embedded dataset."""
+    return Path(dataset.samples[0].files["jpg"]).parent.parent
+
+
 def image_bytes(dataset: Dataset) -> int:
     """The bytes of all images of an embedded dataset."""
     return sum(one.extents[one.image].size for one in dataset.samples)

@@ -1,6 +1,8 @@
 """The commands whose result is a few lines print it as JSON, too: a report like that of every command."""
 
 import json
+import re
+from pathlib import Path
 
 import click
 import pytest
@@ -9,6 +11,7 @@ from PIL import Image
 
 from pipebench.cli import cli
 from pipebench.commands import build, data, pack, schema
+from pipebench.data import datasets
 from pipebench.native import building
 from pipebench.results import report
 
@@ -34,6 +37,15 @@ def test_what_a_data_set_holds(printed, tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "one\n.jpg")
     found = printed(data.command, str(tmp_path))
     assert (found.data.images, found.data.name, found.bad_samples) == (1, str(tmp_path), ())
+
+
+def test_where_the_files_of_an_embedded_data_set_are(tmp_path):
+    said = CliRunner().invoke(data.command, ["tiny", "--limit", "3"], catch_exceptions=False).stdout
+    (place,) = re.findall(r"^files: (.*)$", said, re.MULTILINE)
+    made = datasets.load("tiny", limit=3).samples
+    assert sorted(str(one) for one in Path(place).glob("*/*.jpg")) == sorted(one.files["jpg"] for one in made)
+    Image.new("RGB", (8, 8)).save(tmp_path / "one.jpg")
+    assert "files:" not in CliRunner().invoke(data.command, [str(tmp_path)], catch_exceptions=False).stdout
 
 
 def test_what_was_packed_and_what_was_not(printed, tmp_path):
