@@ -26,7 +26,7 @@ _SAVES = {
     "one-iterator": "one iterator",
     "faster-loading": "faster loading",
     "more-overlap": "loading beside training",
-    "sampler-ahead": "indices made ahead",
+    "sampler-ahead": "a cheaper sampler",
     "smaller-hand-off": "a smaller hand-off",
     "pinning": "pinning beside the loop",
     "overlap-copies": "copies beside computing",

@@ -1,13 +1,14 @@
 """Watches every other epoch of any program that has this folder on its import path, in an order by chance.
 
 An epoch goes from one iteration of the program's first loader to the next. `EPOCHS_IN/epochs.jsonl` gets a line for
-each: whether it was watched, the CPU seconds of the script and of the workers that ended in it, how long it took, and
-when each step of an optimiser ended. To begin and to end the recording, and to make the report, are in no epoch. An
+each: whether it was watched, the CPU seconds of the script and of its workers, how long it took, and when each step of
+an optimiser ended. To begin and to end the recording, and to make the report, are in no epoch. An
 epoch is recorded as one of a long run: see `settled`.
 """
 
 import importlib.util
 import json
+import multiprocessing
 import os
 import random
 import resource
@@ -95,9 +96,14 @@ class Epochs:
 
 
 def cpu_s():
-    """The CPU seconds of this process and of those that it has waited for."""
+    """The CPU seconds of this process, of those that it has waited for, and of workers that live on."""
     of = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in of)
+    return sum(one.ru_utime + one.ru_stime for one in of) + sum(map(alive_s, multiprocessing.active_children()))
+
+
+def alive_s(worker):
+    with open(f"/proc/{worker.pid}/stat") as file:
+        return sum(map(int, file.read().rpartition(")")[2].split()[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 if "EPOCHS_IN" in os.environ:
