@@ -53,8 +53,8 @@ def gain(row: Row, kind: str) -> float | None:
 
 def marked(rows: Iterable[Row], known: Iterable[Planted]) -> list[Row]:
     """The same lines, of which each says whether its advised change was written by hand: earlier ones do not."""
-    planted = {one.name: one for one in known}
-    return [{"by_hand": planted[row["name"]].written_by_hand(row["remedy"]), **row} for row in rows]
+    by_hand = {one.name: one.written_by_hand for one in known}
+    return [row if "by_hand" in row else {"by_hand": by_hand[row["name"]](row["remedy"]), **row} for row in rows]
 
 
 def first(row: Row) -> str:

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from pipebench.advise import judging, streams, sync_cause, whole_run
 from pipebench.advise.shared_resource import with_shared
-from pipebench.advise.trial import Trial, cache_of, has_room, in_batches, needed_s, not_now, period, window_s
+from pipebench.advise.trial import Trial, by_passes, cache_of, in_batches, needed_s, not_now, period, window_s
 from pipebench.predict.untried import Foretell
 from pipebench.remedies import Propose
 from pipebench.remedies.one_iterator import NEW_ITERATORS
@@ -336,9 +336,9 @@ class Conductor:
         return goes_on
 
     def _way(self, seen: Seen, change: Change) -> _Way:
-        by_passes = change.by_passes or not has_room(seen, change, self.budget_s)
-        needed = needed_s(seen, by_passes, self.budget_s)
-        return _Way("passes" if by_passes else "windows", needed, not_now(change, by_passes, needed, self.left_s))
+        whole = by_passes(seen, change, self.budget_s, self.left_s)
+        needed = needed_s(seen, whole, self.budget_s)
+        return _Way("passes" if whole else "windows", needed, not_now(change, whole, needed, self.left_s))
 
     def _keep(self, found: Finding, again: int | None) -> None:
         if again is None:

@@ -126,6 +126,14 @@ def _long_and_even(seen: Seen, budget_s: float) -> bool:
     return even and period(seen) == 1 and 2 * (seen.pass_s or 0.0) > budget_s * _LONG_SHARE
 
 
+def by_passes(seen: Seen, change: Change, budget_s: float, left_s: float) -> bool:
+    """Whether a change is tried by whole passes. First workers alone are tried in windows if the time is too short."""
+    needed = needed_s(seen, True, budget_s)
+    spare = "num_workers" in change.settings and "persistent_workers" not in change.settings
+    late = spare and (needed is None or needed > left_s)
+    return (change.by_passes and not late) or not has_room(seen, change, budget_s)
+
+
 def needed_s(seen: Seen, by_passes: bool, budget_s: float) -> float | None:
     """The seconds that the shortest trial takes. None: not known."""
     pairs = LEAST_PAIRS - 1  # two pairs can show a large gain

@@ -48,8 +48,8 @@ HOW = (
     "In the list, have arrays, tensors or images: of many small objects, each worker would get its own copy.",
 )
 HOW_UNFORKED = (
-    "Make it once for each sample, in files or in one array that np.load(..., mmap_mode='r') opens.",
-    "Of a list, each worker would get its own copy, because it is not forked.",
+    "Make it once for each sample, in files, or in one that each worker opens by np.load(..., mmap_mode='r') when it",
+    "first needs it. Of a list, or of an array opened before, each worker would get a copy: it is not forked.",
 )
 HOW_LARGER = "Its lru_cache holds {}: give it maxsize=None, or as many as a worker asks for."
 AND_PERSISTENT = "Write persistent_workers=True, too: a worker that ends with its pass loses what it holds."

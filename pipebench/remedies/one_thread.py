@@ -25,9 +25,10 @@ _SET_BY_TORCH = ("torch", "OpenMP")
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     pools = tuple(dict.fromkeys(one.set_with for one in _pools(seen)))
-    if tried or not seen.workers or not pools or seen.cores <= 1 or not _compete(seen) or not _worked(seen):
-        return None
     asked = seen.has_cause("threads-over-cores")
+    competes = asked or _compete(seen)
+    if tried or not seen.workers or not pools or seen.cores <= 1 or not competes or not _worked(seen):
+        return None
     return Change("one_thread", {}, "none", one_thread=True, pools=pools, asked_for=asked, varies=_VARIES)
 
 

@@ -10,6 +10,7 @@ from pipebench.remedies.source import Source, sources
 from pipebench.results.advice import Rewrite
 
 _FOLDER = "ImageFolder"
+_WRAPPERS = ("Subset", "ConcatDataset", "StackDataset")  # of torch: whose images they give is not known here
 _BEFORE_LOADER = 3  # positional parameters of an ImageFolder before `loader`
 
 
@@ -18,12 +19,14 @@ def rewrites(seen: Seen, convert: Callable[..., object], later: bool = False) ->
 
     `convert` is a function of ours of an image or a path. Its text is written, too. `later` says that the image is only
     decoded after that, by a transform. Only files that have the loader's dataset count: another file may open images
-    for something else. None: they open no image, or one that must be decoded there.
+    for something else. Of torch's wrappers of a dataset, all files count. None: they open no image, or one that must be
+    decoded there.
     """
     found: list[Rewrite] = []
     opens = False
+    wrapped = seen.loader.dataset in _WRAPPERS
     for source in sources(seen):
-        places = _places(source, seen.loader.dataset)
+        places = (_converted(source), _folders(source)) if wrapped else _places(source, seen.loader.dataset)
         if places is None:
             continue
         converted, folders = places

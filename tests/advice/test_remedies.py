@@ -10,6 +10,7 @@ import pytest
 from made_up_trials import LOADER, host, seen, worker
 
 import pipebench
+from pipebench.advise import trial
 from pipebench.remedies import (
     in_order,
     num_workers,
@@ -86,6 +87,16 @@ def test_first_workers_that_each_pass_starts_are_compared_by_passes(batches, by_
     loader = replace(LOADER, passes=3, iterations=3 * batches, again=2)
     change = num_workers.propose(seen(0.5, batches=batches, loader=loader, num_workers=0), [])
     assert change.settings == {"num_workers": 2} and change.by_passes is by_passes
+
+
+@pytest.mark.parametrize(("left_s", "by_passes"), [(100.0, True), (50.0, False)])
+def test_first_workers_are_tried_in_windows_where_the_time_is_too_short_for_passes(left_s, by_passes):
+    """Four passes of 15 s take 60 s."""
+    figures = seen(0.5, batches=150, loader=replace(LOADER, passes=3, iterations=450, again=2), num_workers=0)
+    first = Change("num_workers", {"num_workers": 2}, "", by_passes=True)
+    assert trial.by_passes(figures, first, 60.0, left_s) is by_passes
+    lives = replace(first, settings={"persistent_workers": True})
+    assert trial.by_passes(figures, lives, 60.0, left_s)
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,7 @@ CONVERTED = "x = Image.open(p).convert('RGB')\n"
         (PHOTOS + CONVERTED, "Others", None),  # it is defined elsewhere, and opens its images there
         (PHOTOS + CONVERTED, "ImageFolder", None),
         (IMAGES + CONVERTED, "ImageFolder", ["folder"]),  # torchvision converts
+        (IMAGES + CONVERTED, "Subset", ["convert", "folder"]),  # of what is not known
         (IMAGES, "Photos", None),  # it may be a folder for validation
         (IMAGES.replace("steps", "steps, loader=load") + CONVERTED, "ImageFolder", ["convert"]),
         (f"{IMAGES}b = ImageFolder(root, steps, loader=load)\n{CONVERTED}", "ImageFolder", None),

@@ -14,6 +14,7 @@ class TrainingDevice:
 
     def __init__(self) -> None:
         self._index: int | None = None
+        self._asked = 0
 
     def backward_of(self, losses: Any) -> None:
         """Notes what `torch.autograd.backward` was called with."""
@@ -28,7 +29,9 @@ class TrainingDevice:
     def index(self) -> int | None:
         """Its number; None if CUDA is not in use, or if the device is not known."""
         if self._index is None and (cuda := cuda_in_use()) is not None:
-            self._index = _held(cuda)
+            self._asked += 1
+            if self._asked & (self._asked - 1) == 0:  # to ask takes long, so it is asked at the 1st, 2nd, 4th … time
+                self._index = _held(cuda)
         return self._index
 
     def synchronize(self) -> None:

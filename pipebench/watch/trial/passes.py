@@ -120,9 +120,12 @@ class Passes:
         return self._place == (number, trains, place)
 
     def _end_left(self, loader: Any) -> None:
-        """Ends the last pass over this loader, if the script has left its loop: nothing else tells of that."""
+        """Ends the last pass over this loader, if the script has left its loop: nothing else tells of that.
+
+        So does a loader that is made anew, if the one before is gone.
+        """
         given = self._latest
-        if given is not None and not given.over and given.taken and given.of() is loader:
+        if given is not None and not given.over and given.taken and given.of() in (loader, None):
             self.trial.files.over()
             self._count(given, given.last - given.began)
 

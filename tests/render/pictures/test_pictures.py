@@ -155,7 +155,7 @@ def test_remedies_lie_at_their_speed_up_tried_or_predicted():
 def test_what_a_change_could_save_is_as_long_as_it_says():
     wide, _ = both(drawn("watch", "savings"))
     lengths = {tip.split(":")[0]: end - begin for tip, begin, end in tips(wide)}
-    assert lengths["faster loading"] / lengths["indices made ahead"] == pytest.approx(27.2 / 2.5, rel=0.01)
+    assert lengths["faster loading"] / lengths["a cheaper sampler"] == pytest.approx(27.2 / 2.5, rel=0.01)
 
 
 def test_what_is_received_late_is_saved_by_faster_loading_as_the_verdict_says():

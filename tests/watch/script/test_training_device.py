@@ -106,6 +106,15 @@ def test_a_backward_tells_it_even_if_the_script_holds_memory_elsewhere(cuda: Cud
     assert device.index() == 1
 
 
+def test_where_there_is_none_it_is_asked_for_less_and_less_often(cuda: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look builds the whole table of what an allocator counts."""
+    asked = list[int]()
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda index: asked.append(index) or 0)
+    device = TrainingDevice()
+    assert {device.index() for _ in range(100)} == {None}
+    assert len(asked) == 7 * len(cuda.held)
+
+
 def test_without_cuda_there_is_none() -> None:
     device = TrainingDevice()
     device.backward_of(torch.zeros(1))
