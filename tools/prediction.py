@@ -43,7 +43,7 @@ from pipebench.predict.asked import changed
 from pipebench.predict.intervals import predicted
 from pipebench.predict.load import MODEL_ERROR
 from pipebench.predict.loader import Setting
-from pipebench.predict.passports import others, passport_of
+from pipebench.predict.passports import others, passport_of, waking
 from pipebench.results.costs import Passport
 from pipebench.results.plan import Asked, Figure
 from pipebench.watch.with_block import Watching
@@ -142,6 +142,7 @@ def _kept(case: str, asked: argparse.Namespace, until: float) -> bool:
         "case": case,
         "s_per_iteration": _rounded({label: spent for label, (spent, _) in runs.items()}),
         "others": _rounded({label: passport.others for label, (_, passport) in runs.items()}),
+        "waking": True,
         "passport": _rounded(msgspec.to_builtins(fitted[1])),
         "smaller": _rounded(msgspec.to_builtins(smaller)),
     }
@@ -190,8 +191,9 @@ def _run(answer: Any, case: str, one: Question, seconds: float) -> None:
     foreign = (_machine_s() - _own_s() - began[1]) / (time.monotonic() - began[0])
     passport = passport_of(watched.result)
     if passport is not None:
-        told = others(passport.costs, passport.cores, max(0.0, foreign))
-        answer.send((spent, replace(passport, others=told)))
+        costs = next(one for one in watched.result.costs if one.loader == passport.costs.loader)  # with all waits
+        told = others(costs, passport.cores, max(0.0, foreign))
+        answer.send((spent, replace(passport, costs=waking(costs, passport.cores, told), others=told)))
 
 
 def _machine_s() -> float:
@@ -268,16 +270,24 @@ def rows(lines: Iterable[dict[str, Any]], own_load: bool = True) -> Iterator[Row
     with one worker met, which is all that `plan` can know.
     """
     for line in lines:
-        passport = msgspec.convert(line["passport"], type=Passport)
+        passport = _passport(line["passport"], line)
         asked = [one for one in questions(line["case"]) if one.label in line["s_per_iteration"]]
         for one in asked:
             yield _row(line, one, passport, passport.cores, line["others"][one.label] if own_load else passport.others)
         for fitted, saved in line.get("smaller", {}).items():
-            small = msgspec.convert(saved, type=Passport)
+            small = _passport(saved, line)
             for one in asked:
                 if one.label in UPWARDS and (one.cores or passport.cores) > small.cores:
                     others = line["others"][one.label] if own_load else 0.0
                     yield replace(_row(line, one, small, passport.cores, others), fitted=fitted)
+
+
+def _passport(saved: dict[str, Any], line: dict[str, Any]) -> Passport:
+    """A saved passport. In lines without `waking`, its waits for a core hold those that sharing the cores explains."""
+    found = msgspec.convert(saved, type=Passport)
+    if line.get("waking"):
+        return found
+    return replace(found, costs=waking(found.costs, found.cores, found.others))
 
 
 def _row(line: dict[str, Any], one: Question, passport: Passport, cores: float, others: float) -> Row:

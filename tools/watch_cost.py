@@ -144,10 +144,13 @@ def _paired(plain: Sequence[float], watched: Sequence[float]) -> list[str]:
 
 def in_turns(place: Place, one: Program) -> list[str]:
     """The cells of a program that runs once, its epochs watched in turns."""
+    if one.launcher:
+        raise SystemExit(f"{one.name}: several processes have no epochs in turns, leave out --epochs")
     real_packages.warm(place, one)
     with tempfile.TemporaryDirectory(dir=place.results) as folder:
         os.environ["EPOCHS_IN"] = folder
         done = real_packages.run(place, one, False)
+        del os.environ["EPOCHS_IN"]  # so the next program runs once without it
         if done.returncode:
             raise SystemExit(f"{one.name} failed:\n{done.stderr[-2000:]}")
         epochs = [json.loads(line) for line in (Path(folder) / "epochs.jsonl").read_text().splitlines()]

@@ -75,10 +75,12 @@ def _stage(stages: Sequence[StageShare], name: str) -> StageShare:
 
 
 def _without(costs: LoopCosts, cpu: float, blocked: float) -> LoopCosts:
-    """Batches that take so much less: each in proportion."""
+    """Batches that take so much less: each in proportion, with the waits for a core of what is left."""
+    less = _left(fmean(costs.cpu_s), cpu)
     return replace(
         costs,
-        cpu_s=_scaled(costs.cpu_s, _left(fmean(costs.cpu_s), cpu)),
+        cpu_s=_scaled(costs.cpu_s, less),
+        core_wait_s=costs.core_wait_s * less,
         blocked_s=_scaled(costs.blocked_s, _left(fmean(costs.blocked_s), blocked)),
     )
 

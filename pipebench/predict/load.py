@@ -18,9 +18,10 @@ _MOST = 1e4  # threads of others: with so many, a loop has as good as no core
 def borne_out(passport: Passport) -> Passport:
     """The passport with no more threads of others than its measured rate allows.
 
-    They were told from waits for a core. A thread that wakes often waits for its turn each time, so the waits can tell
-    of more threads than there were. With so many, the loop would have been slower than it was: then they are the most
-    that leave it its measured rate. An error that the model has elsewhere too is no reason to doubt them.
+    They were told from the cores that others used, or from waits for a core. Others may use cores that nobody else
+    wants, and a thread that wakes often waits each time, so both can tell of more threads than there were. With so
+    many, the loop would have been slower than it was: then they are the most that leave it its measured rate. An error
+    that the model has elsewhere too is no reason to doubt them.
     """
     found = replace(passport, costs=_with_whole_step(passport.costs, passport.cores))
     measured = found.costs.samples / found.costs.iteration_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 _KNOBS = {"num_workers", "prefetch_factor"}
 _SIMULATED = {*_KNOBS, "persistent_workers", "timeout"}
-_HARDLY = 0.05
+_HARDLY = 0.15  # of the CPU time: about so much a thread waits that wakes often, on free cores too
 
 
 def passport_of(watched: WatchResult, advice: Advice | None = None, loader: int | None = None) -> Passport | None:
@@ -30,11 +31,12 @@ def passport_of(watched: WatchResult, advice: Advice | None = None, loader: int 
         return None
     stages = (one for one in watched.stages if one.loader == costs.loader)
     cores, taken, shared = _part(watched, costs)
+    told = others(costs, cores, taken) if _foreign_known(watched) else max(taken, others(costs, cores, None))
     return Passport(
-        costs=costs,
+        costs=waking(costs, cores, told),
         stages=tuple(StageShare(one.name, one.kind, min(1.0, one.worker_share)) for one in stages),
         cores=cores,
-        others=others(costs, cores, taken if _foreign_known(watched) else None),
+        others=told,
         tried=tuple(_tried(costs, advice)) if advice is not None else (),
         shared_cores=shared,
     )
@@ -60,9 +62,8 @@ def others(costs: LoopCosts, cores: float, foreign_cores: float | None) -> float
     its CPU time out of that and its waits for a core, and a thread of others for as much. So if they used
     `foreign_cores`, that share gives how many they were.
 
-    If that is not known (None), n follows from the share itself, and what are not our own threads are others. But a
-    thread waits for a moment each time it wakes, on a free core too, so this tells of some that are not there. A worker
-    that hardly waited tells of none.
+    If that is not known (None), n follows from the share itself, and what are not our own threads are others. A thread
+    waits for a moment each time it wakes, on a free core too: waits that are no longer tell of none.
     """
     cpu_s, waited_s = fmean(costs.cpu_s), costs.core_wait_s
     ready = (1 + waited_s / cpu_s) if cpu_s else 1.0
@@ -75,6 +76,16 @@ def others(costs: LoopCosts, cores: float, foreign_cores: float | None) -> float
     return max(0.0, cores * ready - 1 - beside)
 
 
+def waking(costs: LoopCosts, cores: float, others: float) -> LoopCosts:
+    """The costs with only those waits for a core that sharing the cores does not explain.
+
+    If n threads share C cores evenly, each waits for n/C - 1 times its CPU time.
+    """
+    cpu_s, waited_s = fmean(costs.cpu_s), costs.core_wait_s
+    ready = (core_s(costs, costs.workers) + waited_s) / costs.iteration_s + others
+    return replace(costs, core_wait_s=max(0.0, waited_s - cpu_s * max(0.0, ready / cores - 1)))
+
+
 def _part(watched: WatchResult, costs: LoopCosts) -> tuple[float, float, float | None]:
     """The cores of the loop, those of them that others use, and the cores that it shares with other ranks.
 
@@ -85,13 +96,18 @@ def _part(watched: WatchResult, costs: LoopCosts) -> tuple[float, float, float |
     if host is None or not host.shared_cores or not host.sibling_cores or not own:
         return watched.usable_cores, watched.taken_cores, None
     shared = host.shared_cores
-    part = min(watched.usable_cores, shared * own / (own + host.sibling_cores))
+    bound = watched.usable_cores < shared  # to cores that are its own, as far as is known
+    part = watched.usable_cores if bound else shared * own / (own + host.sibling_cores)
     elsewhere = max(0.0, (host.machine_cores or shared) - shared)
     return part, max(0.0, (host.foreign_cores or 0.0) - elsewhere) * part / shared, shared
 
 
 def _foreign_known(watched: WatchResult) -> bool:
-    return watched.host is not None and watched.host.foreign_cores is not None
+    """Whether it is known what others used of these cores: of all cores of the machine."""
+    host = watched.host
+    if host is None or host.foreign_cores is None:
+        return False
+    return watched.usable_cores >= (host.machine_cores or 0)
 
 
 def _main(watched: WatchResult, advice: Advice | None, loader: int | None) -> LoopCosts | None:

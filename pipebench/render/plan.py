@@ -107,10 +107,10 @@ def _load(found: Plan) -> Iterator[str]:
         )
     elif busy:
         yield f"The costs are from a busy machine: {threads}. They may be too high: {again}."
-    if found.others_told is not None:
+    if found.others_told is not None and busy:
         yield (
-            f"Waits for a core told of {_about(found.others_told)} such threads. With so many the loop would have "
-            "been slower than it was, so their number is fitted to the measured rate."
+            f"What others used, and waits for a core, told of {_about(found.others_told)} such threads. With so many "
+            "the loop would have been slower than it was, so their number is fitted to the measured rate."
         )
 
 

@@ -59,7 +59,7 @@ def test_a_family_of_six_asks_more_of_each_and_so_more_rounds():
     assert [rounds_needed(wanted_confidence(count)) for count in (1, 6, 61, 200)] == [10, 14, 17, 20]
 
 
-@pytest.mark.parametrize("benchmarks", [1, 2, 6, 10, 30, 61, 80, 160])
+@pytest.mark.parametrize("benchmarks", [1, 2, 6, 10, 30, 61, 80, 100, 160, 200])
 def test_so_many_rounds_that_all_say_the_same_tell_it_and_one_less_do_not(benchmarks):
     """Whatever the machine does: from round to round it varies by far more than the change of a tenth."""
     needed, rng = rounds_needed(wanted_confidence(benchmarks)), random.Random(10)

@@ -16,7 +16,7 @@ from made_up_trials import watched
 from pipebench.commands.plan import command
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.predict.loader import Setting, simulate
-from pipebench.predict.passports import others, passport_in, passport_of
+from pipebench.predict.passports import others, passport_in, passport_of, waking
 from pipebench.predict.planning import plan
 from pipebench.results import report
 from pipebench.results.advice import Advice, Change, Finding
@@ -216,6 +216,13 @@ def test_waits_while_others_used_no_core_tell_of_no_others(cores: float) -> None
     seen = made(cpu=0.02, blocked=0.08, step=0.001, core_wait_s=0.002, iteration_s=0.1)
     assert others(seen, cores, 0.0) == 0.0
     assert others(seen, cores, 0.2) == pytest.approx(0.22)
+
+
+def test_only_waits_that_sharing_does_not_explain_are_of_waking() -> None:
+    """Three threads on two cores wait for half of their CPU time."""
+    busy = made(cpu=0.1, core_wait_s=0.052, iteration_s=0.152)
+    assert waking(busy, 2.0, 2.0).core_wait_s == pytest.approx(0.002)
+    assert waking(busy, 4.0, 2.0).core_wait_s == 0.052
 
 
 def test_a_worker_that_hardly_waited_for_a_core_says_only_which_cores_others_used() -> None:

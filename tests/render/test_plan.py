@@ -96,7 +96,7 @@ def test_a_busy_machine_is_said_with_the_remedy() -> None:
     assert "Asked with 0 threads" in asked and "They may be too high: take the passport again" in asked
     assert "The costs are from a busy machine" in _head(replace(busy, asked=Asked(cores=8.0)))
     fitted = replace(busy, others=4.0, others_told=21.6)
-    assert "Waits for a core told of 22 such threads." in _head(fitted)
+    assert "What others used, and waits for a core, told of 22 such threads." in _head(fitted)
     assert "fitted" in _shown(fitted).split("model on what was run")[1] and "+3.5 %" not in _shown(fitted)
 
 
