@@ -43,7 +43,7 @@ from pipebench.predict.asked import changed
 from pipebench.predict.intervals import predicted
 from pipebench.predict.load import MODEL_ERROR
 from pipebench.predict.loader import Setting
-from pipebench.predict.passports import others, passport_of, waking
+from pipebench.predict.passports import passport_of, waking
 from pipebench.results.costs import Passport
 from pipebench.results.plan import Asked, Figure
 from pipebench.watch.with_block import Watching
@@ -189,11 +189,11 @@ def _run(answer: Any, case: str, one: Question, seconds: float) -> None:
     with Watching(functions=STAGES if ":" not in case else ()) as watched:
         spent = prediction_script.trained(case, one.workers, seconds, one.faster)
     foreign = (_machine_s() - _own_s() - began[1]) / (time.monotonic() - began[0])
-    passport = passport_of(watched.result)
+    found = watched.result  # a block does not know what others used
+    assert found.host is not None
+    passport = passport_of(replace(found, host=replace(found.host, foreign_cores=max(0.0, foreign))))
     if passport is not None:
-        costs = next(one for one in watched.result.costs if one.loader == passport.costs.loader)  # with all waits
-        told = others(costs, passport.cores, max(0.0, foreign))
-        answer.send((spent, replace(passport, costs=waking(costs, passport.cores, told), others=told)))
+        answer.send((spent, passport))
 
 
 def _machine_s() -> float:

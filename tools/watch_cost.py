@@ -10,7 +10,7 @@ pass has N times as many samples, and with `--times N` a run N times as many pas
 several, those that wait for another one spin, and CPU seconds would then tell the load of the machine.
 
 Two processes that do the same differ by more than watching costs. So with `--epochs` a program runs once, and its
-epochs are watched or not, in pairs of random order (`programs/alternating`). An epoch starts its workers anew. The
+epochs are watched or not, in pairs of random order (`programs/clocked`). An epoch starts its workers anew. The
 first pair is left out. What the process that looks from outside takes is not in it.
 """
 
@@ -38,7 +38,7 @@ from real_scripts import table
 from pipebench.stats import compare, student
 
 BLOCK = 20  # iterations: a start of a pass is in few of the blocks
-CLOCKED, ALTERNATING = real_packages.HERE / "clocked", real_packages.HERE / "alternating"
+CLOCKED = real_packages.HERE / "clocked"
 WAITING = (
     *(
         Program(f"{workers} waiting workers", "many_workers.py", "torch", "Remote", arguments=(str(workers),))
@@ -76,7 +76,12 @@ def settled(steps: Sequence[float]) -> tuple[float, float]:
     if len(blocks) < 2:
         raise ValueError(f"{len(steps)} steps are too few: raise --samples or --times")
     each = [end - begin for begin, end in pairwise(late)]
-    return median(blocks), quantiles(each, n=100, method="inclusive")[98]
+    return median(blocks), _slowest(each)
+
+
+def _slowest(each: Sequence[float]) -> float:
+    """The 99th percentile."""
+    return quantiles(each, n=100, method="inclusive")[98]
 
 
 def once(place: Place, one: Program, watched: bool) -> tuple[Done, float, float]:
@@ -124,10 +129,7 @@ def of_epochs(epochs: Sequence[dict[str, Any]]) -> list[str]:
         raise ValueError(f"{len(epochs)} epochs are too few: raise --epochs")
     of = plain[:pairs], watched[:pairs]
     cpu, wall = ([[one[name] / len(one["steps"]) for one in kind] for kind in of] for name in ("cpu_s", "wall_s"))
-    slowest = [
-        quantiles([e - b for one in kind for b, e in pairwise(one["steps"])], n=100, method="inclusive")[98]
-        for kind in of
-    ]
+    slowest = [_slowest([end - begin for one in kind for begin, end in pairwise(one["steps"])]) for kind in of]
     return [
         str(pairs), str(sum(len(one["steps"]) for one in of[0])), f"{1e3 * mean(cpu[0]):.2f}", *_paired(*cpu),
         f"{1e3 * mean(wall[0]):.2f}", *_paired(*wall), *(f"{1e3 * value:.1f}" for value in slowest),
@@ -182,8 +184,7 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=1, metavar="N", help="a run has N times as many passes")
     parser.add_argument("--epochs", type=int, metavar="N", help="one run of N epochs, which are watched in turns")
     asked = parser.parse_args()
-    hook = ALTERNATING if asked.epochs else CLOCKED
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(hook), os.environ.get("PYTHONPATH"))))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(CLOCKED), os.environ.get("PYTHONPATH"))))
     with real_packages.place(asked, one_thread=True) as place:
         lengthen(place.made, asked.samples, -(-asked.epochs // 2) if asked.epochs else asked.times)
         wanted = real_packages.chosen(asked, (*real_packages.PROGRAMS, *WAITING))

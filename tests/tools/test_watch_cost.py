@@ -92,7 +92,7 @@ for _ in range(4):
         (made * batch).sum().backward()
         steps.step()
 """
-    here = os.pathsep.join((str(cost.ALTERNATING), str(TOOLS.parent)))
+    here = os.pathsep.join((str(cost.CLOCKED), str(TOOLS.parent)))
     environment = {**os.environ, "PYTHONPATH": here, "EPOCHS_IN": str(tmp_path)}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
     epochs = [json.loads(line) for line in (tmp_path / "epochs.jsonl").read_text().splitlines()]

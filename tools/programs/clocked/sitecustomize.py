@@ -1,6 +1,8 @@
-"""Notes when each step of an optimiser ended, in any program that has this folder on its import path.
+"""Notes what the iterations of any program take that has this folder on its import path.
 
-At the program's end, `STEPS_IN/<process>.json` gets these times, in seconds of `time.perf_counter`.
+With `STEPS_IN`, when each step of an optimiser ended: at the program's end, `STEPS_IN/<process>.json` gets these times,
+in seconds of `time.perf_counter`. With `EPOCHS_IN`, its epochs are watched in turns: `EPOCHS_IN/epochs.jsonl` gets a
+line for each (`alternating`).
 """
 
 import importlib.util
@@ -9,17 +11,22 @@ import os
 import sys
 
 
-class Clocked:
+class After:
+    """Calls `then` with a module once it is imported."""
+
+    def __init__(self, name, then):
+        self.name, self.then = name, then
+
     def find_spec(self, name, path=None, target=None):
-        if name != "torch":
+        if name != self.name:
             return None
         sys.meta_path.remove(self)
-        spec = importlib.util.find_spec("torch")
+        spec = importlib.util.find_spec(name)
         execute = spec.loader.exec_module
 
         def exec_module(module):
             execute(module)
-            note(os.environ["STEPS_IN"])
+            self.then(module)
 
         spec.loader.exec_module = exec_module
         return spec
@@ -42,5 +49,13 @@ def note(folder):
     atexit.register(keep)
 
 
+def watch_in_turns(module):
+    from alternating import alternate
+
+    alternate(module.DataLoader, os.path.join(os.environ["EPOCHS_IN"], "epochs.jsonl"))
+
+
 if "STEPS_IN" in os.environ:
-    sys.meta_path.insert(0, Clocked())
+    sys.meta_path.insert(0, After("torch", lambda _: note(os.environ["STEPS_IN"])))
+if "EPOCHS_IN" in os.environ:
+    sys.meta_path.insert(0, After("torch.utils.data.dataloader", watch_in_turns))

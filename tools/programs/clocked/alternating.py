@@ -1,43 +1,22 @@
-"""Watches every other epoch of any program that has this folder on its import path, in an order by chance.
+"""Watches every other epoch of a program, in an order by chance: see `sitecustomize`.
 
-An epoch goes from one iteration of the program's first loader to the next. `EPOCHS_IN/epochs.jsonl` gets a line for
-each: whether it was watched, the CPU seconds of the script and of its workers, how long it took, and when each step of
-an optimiser ended. To begin and to end the recording, and to make the report, are in no epoch. An
-epoch is recorded as one of a long run: see `settled`.
+An epoch goes from one iteration of the program's first loader to the next. The file gets a line for each: whether it
+was watched, the CPU seconds of the script and of its workers, how long it took, and when each step of an optimiser
+ended. To begin and to end the recording, and to make the report, are in no epoch. An epoch is recorded as one of a long
+run: see `settled`.
 """
 
-import importlib.util
+import atexit
 import json
 import multiprocessing
 import os
 import random
 import resource
 import runpy
-import sys
 import time
-
-LOADERS = "torch.utils.data.dataloader"
-
-
-class Hooked:
-    def find_spec(self, name, path=None, target=None):
-        if name != LOADERS:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        execute = spec.loader.exec_module
-
-        def exec_module(module):
-            execute(module)
-            alternate(module.DataLoader, os.path.join(os.environ["EPOCHS_IN"], "epochs.jsonl"))
-
-        spec.loader.exec_module = exec_module
-        return spec
 
 
 def alternate(kind, file):
-    import atexit
-
     plain, process = kind.__iter__, os.getpid()
     epochs = Epochs(file)
 
@@ -104,7 +83,3 @@ def cpu_s():
 def alive_s(worker):
     with open(f"/proc/{worker.pid}/stat") as file:
         return sum(map(int, file.read().rpartition(")")[2].split()[11:13])) / os.sysconf("SC_CLK_TCK")
-
-
-if "EPOCHS_IN" in os.environ:
-    sys.meta_path.insert(0, Hooked())
