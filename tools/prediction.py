@@ -2,6 +2,7 @@
 
     python tools/prediction.py run CASE [CASE ...] --seconds 3 --save docs/results/prediction.jsonl
     python tools/prediction.py report docs/results/prediction.jsonl
+    python tools/prediction.py repeat docs/results/prediction_quiet.jsonl docs/results/prediction_25_november.jsonl
     python tools/prediction.py clocks
 
 A case is one of `prediction_script.PLANTED`, `images`, or `DATA:floats` for the reference loader over an embedded
@@ -12,8 +13,9 @@ So a run is watched too, and its prediction is for the number of other threads t
 whether others keep still.
 
 `run` appends a line with the passport and the measured times. `report` predicts from the passports, so a changed model
-needs no new measurement, and prints the table. `clocks` shows how far a loop in Python and the planted hashes repeat on
-this machine: no prediction can be nearer. Settings with whole cores run with an affinity to them, as `taskset`
+needs no new measurement, and prints the table. `repeat` predicts the first file's times from those that were measured in
+the second one, without a model: it is as near as runs of two days are to one another. `clocks` shows how far a loop in
+Python and the planted hashes repeat on this machine. Settings with whole cores run with an affinity to them, as `taskset`
 gives it. Those with a part of a core run in a control group with a quota (version 1, as root), or are left out.
 """
 
@@ -66,6 +68,7 @@ class Question:
 
 FITTED = Question("fitted", 1)
 SMALLER = (Question("1 core", 1, cores=1), Question("a quota of 0.5 cores", 1, cores=0.5))  # fitted there, too
+FITTED_LABEL = "1 workers"  # of the ladder: the same setting, run without being watched
 UPWARDS = ("1 workers, 1 core", "4 workers, 1 core", "1 workers", "2 workers", "4 workers")
 LADDER = tuple(Question(f"{workers} workers", workers) for workers in (0, 1, 2, 4, 8))
 ONE_CORE = tuple(Question(f"{workers} workers, 1 core", workers, cores=1) for workers in (0, 1, 2, 4))
@@ -107,6 +110,9 @@ def main(arguments: Sequence[str]) -> int:
     measuring.add_argument("--budget", type=float, default=math.inf, help="seconds for all cases; then no run begins")
     measuring.add_argument("--save", type=Path, required=True)
     commands.add_parser("report").add_argument("file", type=Path)
+    repeated = commands.add_parser("repeat")
+    repeated.add_argument("file", type=Path)
+    repeated.add_argument("other", type=Path)
     commands.add_parser("clocks")
     asked = parser.parse_args(arguments)
     if asked.command == "clocks":
@@ -114,6 +120,9 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if asked.command == "report":
         sys.stdout.write("\n".join(table(_lines(asked.file))) + "\n")
+        return 0
+    if asked.command == "repeat":
+        sys.stdout.write("\n".join(repeat(_lines(asked.file), _lines(asked.other))) + "\n")
         return 0
     until = time.monotonic() + asked.budget
     return 0 if all([_kept(case, asked, until) for case in asked.cases]) else 1
@@ -280,6 +289,37 @@ def rows(lines: Iterable[dict[str, Any]], own_load: bool = True) -> Iterator[Row
                 if one.label in UPWARDS and (one.cores or passport.cores) > small.cores:
                     others = line["others"][one.label] if own_load else 0.0
                     yield replace(_row(line, one, small, passport.cores, others), fitted=fitted)
+
+
+def repeat(lines: Iterable[dict[str, Any]], other: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """How near the measured times of other runs are to these, beside the model. A line each, and the farthest ones.
+
+    The times of each case are set to the same time with one worker, so it does not count that the machine was faster.
+    """
+    before = {line["case"]: line["s_per_iteration"] for line in other}
+    lines = [line for line in lines if FITTED_LABEL in before.get(line["case"], {})]
+    measured = [one for line in lines for one in _measured_before(line, before[line["case"]])]
+    both = {(one.case, one.label) for one in measured}
+    model = [one for one in rows(lines) if not one.fitted and (one.case, one.label) in both]
+    for name, found in (("measured in the other runs", measured), ("predicted from one run of one worker", model)):
+        errors = sorted((abs(one.error) for one in found), reverse=True)
+        if not errors:
+            yield f"- {name}: nothing to compare."
+            continue
+        within = sum(one <= 0.15 for one in errors)
+        yield (
+            f"- {name}: {len(errors)} settings, median error {100 * median(errors):.1f} %, "
+            f"worst {100 * errors[0]:.1f} %, {within} within 15 %."
+        )
+        far = sorted(found, key=lambda one: -abs(one.error))[:4]
+        yield "  Farthest: " + ", ".join(f"`{one.case}` {one.label} {100 * one.error:+.1f} %" for one in far) + "."
+
+
+def _measured_before(line: dict[str, Any], before: dict[str, float]) -> Iterator[Row]:
+    now = line["s_per_iteration"]
+    for label in now.keys() & before.keys() - {FITTED_LABEL}:
+        told = before[FITTED_LABEL] / before[label] / now[FITTED_LABEL]
+        yield Row(line["case"], label, told, 1 / now[label], inside=True)
 
 
 def _passport(saved: dict[str, Any], line: dict[str, Any]) -> Passport:

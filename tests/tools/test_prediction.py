@@ -44,6 +44,17 @@ def test_a_passport_of_a_smaller_machine_is_asked_for_more(tool):
     assert "| `compute` | 2 workers, fitted on a quota of 0.5 cores | 200.0 |" in "\n".join(tool.table([line]))
 
 
+def test_the_times_of_other_runs_are_a_prediction_without_a_model(tool):
+    """Twice as fast a machine changes nothing. Of two workers, the other runs gained 2.0, and these 1.6."""
+    line = _line("sleep", {"0 workers": 0.11, "1 workers": 0.1, "2 workers": 0.0625})
+    other = _line("sleep", {"0 workers": 0.055, "1 workers": 0.05, "2 workers": 0.025, "4 workers": 0.01})
+    text = "\n".join(tool.repeat([line], [other]))
+    assert "- measured in the other runs: 2 settings, median error 12.5 %, worst 25.0 %, 1 within 15 %." in text
+    assert "Farthest: `sleep` 2 workers +25.0 %, `sleep` 0 workers" in text
+    assert "- predicted from one run of one worker: 2 settings, " in text
+    assert "nothing to compare" in "\n".join(tool.repeat([line], [_line("bursty", {"1 workers": 0.1})]))
+
+
 def test_numbers_are_kept_short(tool):
     assert tool._rounded({"a": (0.123456789, 3, None)}) == {"a": [0.12346, 3, None]}
 
