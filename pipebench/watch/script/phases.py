@@ -24,13 +24,7 @@ from pipebench.watch.record.lines import (
     PassEnded,
 )
 from pipebench.watch.record.pace import Pace
-from pipebench.watch.record.record_file import (
-    OTHER,
-    PHASES,
-    WAIT,
-    WAIT_PARTS,
-    bucket,
-)
+from pipebench.watch.record.record_file import AFTER, OTHER, PHASES, WAIT, WAIT_PARTS, bucket
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import followed
 from pipebench.watch.script.arrivals import Arrivals
@@ -273,9 +267,13 @@ class LoopPhases:
             self.account.stops()
             self.recording.stop()
 
-    def after_next(self, iterator: Any, event: Literal["exhausted", "failed"] | None) -> None:
-        """Ends the wait. `event` is None if a batch came, else what happened instead: "exhausted" or "failed"."""
+    def after_next(self, iterator: Any, event: Literal["exhausted", "failed"] | None, after_ns: int = 0) -> None:
+        """Ends the wait, of which stages after the loader took `after_ns`.
+
+        `event` is None if a batch came, else what happened instead: "exhausted" or "failed".
+        """
         waited = self.arrivals.parts.take()
+        waited[AFTER] += after_ns
         self.spend(WAIT)
         this = self.passes.get(iterator)
         if this is None:

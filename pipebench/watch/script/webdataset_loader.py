@@ -14,7 +14,6 @@ from typing import Any
 
 from pipebench.watch.record.exclusive_time import local
 from pipebench.watch.record.patches import unseen
-from pipebench.watch.record.record_file import AFTER
 from pipebench.watch.script.iterators import Loaders, watch_transfers_once
 from pipebench.watch.stages.webdataset import Passing
 
@@ -51,7 +50,7 @@ class _Whole(Passing):
         finally:
             here.whole = None
             own = perf_counter_ns() - began - self.inside
-            loaders.guarded(loaders.loop.after_next, self, event)
+            loaders.guarded(loaders.loop.after_next, self, event, own)
             loaders.guarded(self._spent, own)
             loaders.guarded(watch_transfers_once, loaders)
 
@@ -59,7 +58,6 @@ class _Whole(Passing):
         this = self._loaders.loop.passes.get(self)
         if this is not None and this.began is not None:
             this.pending.after_loader_ns += own
-            this.waited[AFTER] += own
 
 
 def watch_webloader(loaders: Loaders, module: Any) -> None:

@@ -13,13 +13,12 @@ from typing import Any
 
 import pytest
 import torch
-from clockwork import Clock, Rows
+from clockwork import Clock, Rows, run_by
 from watching import plain, script, watched
 
 from pipebench import watching
 from pipebench.results.watched import Note
-from pipebench.watch.record import exclusive_time
-from pipebench.watch.script import iterators, phases, webdataset_loader
+from pipebench.watch.script import webdataset_loader
 
 wds = pytest.importorskip("webdataset")
 SHARDS, SAMPLES = 2, 6
@@ -211,8 +210,8 @@ def test_the_rows_of_webdataset_and_webloader(workers: int, shards: list[str]) -
 def test_stages_after_the_loader_are_part_of_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twelve samples in batches of four, taken apart and put together in threes, by a planted clock."""
     clock = Clock()
-    for module in (phases, iterators, exclusive_time, webdataset_loader):
-        monkeypatch.setattr(module, "perf_counter_ns", clock)
+    run_by(clock, monkeypatch)
+    monkeypatch.setattr(webdataset_loader, "perf_counter_ns", clock)
 
     def burning(nanoseconds: int) -> Any:
         return wds.map(lambda sample: clock.burn(nanoseconds) or sample)
@@ -237,6 +236,12 @@ def test_stages_after_the_loader_are_part_of_the_wait(monkeypatch: pytest.Monkey
     assert shares["other"] == pytest.approx(50_000e-9)
     (note,) = [one for one in result.notes if isinstance(one, Note) and one.code == "stages-after-loader"]
     assert note.values == {"loader": 1, "s": pytest.approx(7e-6)}
+    assert result.account is not None
+    rows = {one.code: (round(one.s * 1e9), one.reason) for one in result.account.rows if one.loader and one.s}
+    assert rows == {
+        "start-up": (407_000, None), "make-batch": (800_000, "more-overlap"), "after-loader": (21_000, "more-overlap"),
+        "other": (200_000, None),
+    }  # fmt: skip
     assert wds.DataPipeline.__iter__.__code__.co_filename.endswith("pipeline.py")
 
 
