@@ -184,8 +184,8 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
         "script itself are `__main__:function`."
     ),
     "span-not-run": lambda found: (
-        f"--span {found['span']} matched a function that did not run in a watched loop or in its workers, or an "
-        "asynchronous generator."
+        f"--span {found['span']} matched a function that did not run in a watched loop or in its workers, or only "
+        "in a sampler, or an asynchronous generator."
     ),
     "not-drilled": lambda found: (
         f"Large rows could not be divided into lines: {found['problem']}. `--span module:function` times one function."

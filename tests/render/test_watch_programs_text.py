@@ -163,8 +163,8 @@ def test_what_batches_of_two_loops_hold_is_by_the_iteration_of_each() -> None:
         ),
         (
             Note("span-not-run", {"span": "data:load"}),
-            "--span data:load matched a function that did not run in a watched loop or in its workers, or an "
-            "asynchronous generator.",
+            "--span data:load matched a function that did not run in a watched loop or in its workers, or only in "
+            "a sampler, or an asynchronous generator.",
         ),
     ],
 )

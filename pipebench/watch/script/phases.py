@@ -24,7 +24,7 @@ from pipebench.watch.record.lines import (
     PassEnded,
 )
 from pipebench.watch.record.pace import Pace
-from pipebench.watch.record.record_file import AFTER, OTHER, PHASES, WAIT, WAIT_PARTS, bucket
+from pipebench.watch.record.record_file import AFTER, FORWARD, OTHER, PHASES, SPANS, WAIT, WAIT_PARTS, bucket
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import followed
 from pipebench.watch.script.arrivals import Arrivals
@@ -155,6 +155,10 @@ class _Threads(threading.local):
         self.bare: Pass | None = None  # the loop without a loader
         self.spans: list[str] = []
 
+    def working(self) -> bool:
+        """Whether this thread is in a loop, and not in its `next()`."""
+        return bool(self.open) and not self.open[-1].waiting
+
 
 class LoopPhases:
     """The state of all loops of one process."""
@@ -172,15 +176,22 @@ class LoopPhases:
         self._together: set[tuple[int, int]] = set()
 
     def spend(self, phase: int, unnamed: int = OTHER) -> None:
-        """Adds the time since this thread's last event to `phase`, and the time that `defer` kept to `unnamed`."""
+        """Adds the time since this thread's last event to `phase`, and the time that `defer` kept to `unnamed`.
+
+        Forward and other are what nothing else names: inside a span, they are the span's.
+        """
         here = self.here
         now = perf_counter_ns()
         spent = now - here.mark
+        if here.spans and phase in (FORWARD, OTHER):
+            phase = SPANS
         top = here.open[-1] if here.open else None
         self.account.phase(None if top is None else top.place, phase, now, spent, unnamed if here.unnamed else None)
         if top is not None:
             top.phases[phase] += spent
             top.phases[unnamed] += here.unnamed
+            if phase == SPANS:
+                top.spans[here.spans[-1]] = top.spans.get(here.spans[-1], 0) + spent
             if len(top.log) < _LOGGED:
                 top.log += (here.mark, now, phase)
         if self.own is not None and self.account.here():
@@ -188,8 +199,17 @@ class LoopPhases:
         here.mark = now
         here.unnamed = 0
 
+    def spend_only(self, phase: int) -> None:
+        """Adds the time since this thread's last event to `phase`. What `defer` kept still waits for its name."""
+        unnamed, self.here.unnamed = self.here.unnamed, 0
+        self.spend(phase)
+        self.here.unnamed = unnamed
+
     def defer(self) -> None:
-        """Keeps the time since the last event without a name, until the next event names it."""
+        """Keeps the time since the last event without a name, until the next event names it. A span's has its name."""
+        if self.here.spans:
+            self.spend_only(SPANS)
+            return
         now = perf_counter_ns()
         self.here.unnamed += now - self.here.mark
         self.here.mark = now

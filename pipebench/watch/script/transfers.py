@@ -30,7 +30,10 @@ def watch_transfers(loop: LoopPhases, tensor: Any, patches: Any) -> None:
 
 
 class _OnTensors:
-    """A method of a class. The class gives the method itself; its objects give one that is timed in a loop."""
+    """A method of a class. The class gives the method itself; its objects give one that is timed in a loop.
+
+    A copy that is made in `next()`, as by a collate function, is a part of the wait.
+    """
 
     def __init__(self, loop: LoopPhases, plain: Any) -> None:
         always = plain.__name__ == "cuda"
@@ -44,14 +47,12 @@ class _OnTensors:
             try:
                 return plain(self, *args, **kwargs)
             finally:
-                unnamed, loop.here.unnamed = loop.here.unnamed, 0
-                loop.spend(TRANSFER)
-                loop.here.unnamed = unnamed
+                loop.spend_only(TRANSFER)
 
         self.loop, self.plain, self._timed = loop, plain, transfer
 
     def __get__(self, found: Any, owner: Any = None) -> Any:
-        if found is None or not self.loop.here.open:
+        if found is None or not self.loop.here.working():
             return self.plain.__get__(found, owner)
         return types.MethodType(self._timed, found)
 

@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.data import DataLoader
 from watching import plain, script, watched
 
-from pipebench import watching
+from pipebench import span, watching
 
 CLOCK = Clock()
 METHODS = {torch.Tensor.to: "to", torch.Tensor.cuda: "cuda"}
@@ -129,8 +129,36 @@ def test_a_copy_to_the_device_is_a_transfer(copy):
             with Noting():
                 copy(numbers)
             CLOCK.burn(10)
-    found = {one.phase: round(one.s_per_iteration * 2e9) for one in seen.result.loop if one.s_per_iteration}
-    assert found == {"host-to-device": 2 * 3_000, "other": 2 * 10}
+    assert _phases(seen.result) == {"host-to-device": 2 * 3_000, "other": 2 * 10}
+
+
+def _phases(result: Any) -> dict[str, int]:
+    """Nanoseconds of each phase in the last two of three iterations."""
+    return {one.phase: round(one.s_per_iteration * 2e9) for one in result.loop if one.s_per_iteration}
+
+
+def _onto_the_device(samples: list[Any]) -> Any:
+    CLOCK.burn(40)
+    with Noting():
+        return torch.stack(samples).cuda()
+
+
+def test_a_copy_inside_next_is_a_part_of_the_wait():
+    with watching() as seen:
+        for _ in DataLoader(torch.arange(6.0), 2, collate_fn=_onto_the_device):  # type: ignore[arg-type]
+            CLOCK.burn(10)
+    assert _phases(seen.result) == {"wait": 2 * 3_040, "other": 2 * 10}
+    assert [(one.part, round(one.share, 6)) for one in seen.result.wait_parts] == [("make-batch", 1.0)]
+
+
+def test_a_copy_inside_a_span_leaves_the_rest_to_the_span():
+    with watching() as seen:
+        for numbers in _iterations():
+            with span("prepare"), Noting():
+                CLOCK.burn(10)
+                numbers.cuda()
+                CLOCK.burn(20)
+    assert _phases(seen.result) == {"host-to-device": 2 * 3_000, "spans": 2 * 30}
 
 
 def test_what_torch_says_of_its_methods_is_the_same():
