@@ -31,6 +31,6 @@ def watched_backward(loop: LoopPhases, function: Callable[..., Any]) -> Callable
         try:
             return function(*args, **kwargs)
         finally:
-            loop.spend(BACKWARD)
+            loop.spend(BACKWARD, unnamed=BACKWARD)
 
     return backward

@@ -66,7 +66,7 @@ class _Hooks:
         self._stepping.ends()
         self._tools.stepped()
         if loop.here.open:
-            loop.spend(OPTIMISER)
+            loop.spend(OPTIMISER, unnamed=OPTIMISER)
         if self._stepping.of is None:
             if loop.own is not None and loop.account.here():
                 loop.own.stepped()
@@ -120,7 +120,7 @@ def _outside(loop: LoopPhases, closure: Any) -> Any:
     @unseen
     @functools.wraps(closure)
     def run(*args: Any, **kwargs: Any) -> Any:
-        loop.spend(OPTIMISER)
+        loop.spend(OPTIMISER, unnamed=OPTIMISER)
         try:
             return closure(*args, **kwargs)
         finally:

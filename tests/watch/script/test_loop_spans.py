@@ -105,3 +105,52 @@ def test_a_span_around_another_loop_has_its_work() -> None:
     (inside,) = [one.inside for one in result.account.rows if one.code == "validation"]
     spent = {one.code: round(one.s * 1e6, 3) for one in inside if one.s}
     assert spent == {"sampler": BATCHES * BATCHES * 20, "spans": BATCHES * BATCHES * 9}
+
+
+def _around_a_span() -> None:
+    burn(2)
+    with span("on the host"):
+        burn(3)
+    burn(1)
+
+
+class Offloaded(torch.autograd.Function):
+    """Its backward is 3 µs and a span."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Any) -> Any:
+        return value * 1.0
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:  # type: ignore[override]
+        _around_a_span()
+        return gradient
+
+
+class Offloading(torch.optim.Optimizer):
+    """Its step is 3 µs and a span, before its closure and after it."""
+
+    def __init__(self, weights: list[Any]) -> None:
+        super().__init__(weights, {})
+
+    def step(self, closure: Any = None) -> Any:
+        _around_a_span()
+        found = closure()
+        _around_a_span()
+        return found
+
+
+def test_what_comes_before_a_span_in_a_backward_or_a_step_is_theirs() -> None:
+    weight = torch.ones(1, requires_grad=True)
+    optimiser = Offloading([weight])
+
+    def closure() -> Any:
+        burn(20)
+        loss = Offloaded.apply(weight)
+        loss.backward()
+        return loss
+
+    result = _run(lambda: optimiser.step(closure))
+    expected = {"forward": 20, "backward": 3, "optimiser": 2 * 3, "spans": 3 * 3}
+    assert phases_us(result) == expected and spans_us(result) == {"on the host": 9}
+    assert rows_us(result) == {name: BATCHES * spent for name, spent in expected.items()}
