@@ -95,6 +95,7 @@ class LoopLooker:
         self._on = self._runs = False
         self._of: dict[int, _OfLoader] = {}
         self._before: tuple[tuple[int, tuple[str, ...]], int, int, int] | None = None
+        self._looks = self._searched = 0  # so far, by the threads before each fork, too
         self._due = self._used = 0  # of the next look: its moment, and what the loop's thread needs until then at most
         self._began = time.monotonic()
         self._written = self._began + _WRITTEN_EACH_S
@@ -190,14 +191,14 @@ class LoopLooker:
 
     def _look_on(self, stop: Any, gone: Any) -> None:
         try:
-            chance, looks, searched = random.Random(), 0, 0
+            chance = random.Random()
             while self.recording.on:
-                each_s = min(self.each_s, _FIRST_S) if looks < _FIRST else self.each_s
-                searches = searched < _SEARCH and any(one.sought for one in list(self._of.values()))
+                each_s = min(self.each_s, _FIRST_S) if self._looks < _FIRST else self.each_s
+                searches = self._searched < _SEARCH and any(one.sought for one in list(self._of.values()))
                 if self._waits(stop, (_SEARCH_S if searches else each_s) * (0.5 + chance.random())):
                     return
                 self._look()
-                looks, searched = looks + (not searches), searched + searches
+                self._looks, self._searched = self._looks + (not searches), self._searched + searches
                 if self.each_s > OFTEN_S and not searches:
                     if self._waits(stop, _AGAIN_S):
                         return
@@ -224,6 +225,7 @@ class LoopLooker:
         loop, thread = self._loop, self._thread
         frame = sys._current_frames().get(thread) if thread is not None else None
         place = place_in(frame, loop.frame, loop.inside) if loop is not None and frame is not None else None
+        del frame  # else this thread would free what is local there, if that returns while another has the interpreter
         own = self._of.get(loop.loader) if loop is not None else None
         key = self._key(loop, own, place, again) if loop is not None and own is not None and place is not None else None
         if loop is None or own is None or key is None or (len(own.found) >= _MOST_PLACES and key not in own.found):

@@ -4,6 +4,7 @@ import sys
 import threading
 from types import SimpleNamespace
 
+import pytest
 from looked_at import Client, seen_from_outside
 
 from pipebench.watch.script import loop_looks
@@ -34,7 +35,8 @@ def test_what_comes_after_a_loop_that_was_left_is_no_part_of_it(looker):
     assert [one.looks for one in line.places] == [3]
 
 
-def test_looks_are_frequent_until_one_has_met_the_model(looker, monkeypatch):
+@pytest.mark.parametrize("finds", [False, True])
+def test_looks_are_frequent_until_one_has_met_the_model(finds, looker, monkeypatch):
     """What is before a model that takes a hundredth of an iteration would not be seen for a long time."""
     of, each = looker.of, []
     of.each_s, of.early = RARELY_S, lambda loader: True
@@ -45,14 +47,31 @@ def test_looks_are_frequent_until_one_has_met_the_model(looker, monkeypatch):
         each.append(seconds)
         return len(each) == loop_looks._SEARCH + 100
 
-    for finds in (False, True):
-        each.clear()
-        of._of[1].model.clear()
-        monkeypatch.setattr(of, "_waits", waits)
-        place = place_in(sys._getframe(), id(sys._getframe()))
-        at_model = place._replace(trains=True, models=True)
-        seen = iter([place] * 20 + [at_model if finds else place] * 9999)
-        monkeypatch.setattr(loop_looks, "place_in", lambda *_, seen=seen: next(seen))
+    monkeypatch.setattr(of, "_waits", waits)
+    place = place_in(sys._getframe(), id(sys._getframe()))
+    at_model = place._replace(trains=True, models=True)
+    seen = iter([place] * 20 + [at_model if finds else place] * 9999)
+    monkeypatch.setattr(loop_looks, "place_in", lambda *_: next(seen))
+    of._look_on(threading.Lock(), SimpleNamespace(release=lambda: None))
+    often = [one for one in each if one < 0.0031]
+    assert len(often) == (19 if finds else loop_looks._SEARCH)  # the first look, which is a pair, is no search yet
+
+
+def test_after_a_fork_the_looks_before_it_count_too(looker, monkeypatch):
+    """A fork ends the thread that looks, and workers are forked in each pass."""
+    of, each = looker.of, []
+    of.each_s = RARELY_S
+    of.came(1, sys._getframe())
+    of._of[1].sought = True
+    for name, value in {"_FIRST": 30, "_SEARCH": 20}.items():
+        monkeypatch.setattr(loop_looks, name, value)
+
+    def waits(stop, seconds):
+        each.append(seconds)
+        return len(each) % 10 == 0
+
+    monkeypatch.setattr(of, "_waits", waits)
+    monkeypatch.setattr(of, "_look", lambda again=False: None)
+    for _ in range(20):
         of._look_on(threading.Lock(), SimpleNamespace(release=lambda: None))
-        often = [one for one in each if one < 0.0031]
-        assert len(often) in ((20, 21) if finds else (loop_looks._SEARCH,)), (finds, len(often))
+    assert all(one == loop_looks._AGAIN_S or one >= RARELY_S / 2 for one in each[-10:])

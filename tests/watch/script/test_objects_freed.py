@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import sys
+import threading
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -70,3 +72,35 @@ def test_a_worker_that_persists_closes_the_iterator_of_the_pass_before() -> None
     loader = DataLoader(Stream(), batch_size=1, num_workers=1, persistent_workers=True, multiprocessing_context="fork")
     with watching():
         assert [next(iter(loader)).item() for _ in range(4)] == [1, 1, 1, 1]
+
+
+class Held:
+    """Notes which thread frees it."""
+
+    def __init__(self, freed_by: list[int]) -> None:
+        self.freed_by = freed_by
+
+    def __del__(self) -> None:
+        self.freed_by.append(threading.get_ident())
+
+
+def test_what_a_look_has_met_is_freed_where_it_returns(looker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look lets other threads run while it reads what the kernel counts. The function that it met returns then."""
+    looked, returned, freed_by = threading.Event(), threading.Event(), list[int]()
+
+    def needed_ns() -> int:
+        looked.set()
+        returned.wait(60)
+        return 0
+
+    def function(held: Held) -> None:
+        other.start()
+        looked.wait(60)
+
+    monkeypatch.setattr(looker.of, "_needed_ns", needed_ns)
+    other = threading.Thread(target=looker.of._look)
+    looker.of.came(1, sys._getframe())
+    function(Held(freed_by))
+    returned.set()
+    other.join()
+    assert looker.of._of[1].found and freed_by == [threading.get_ident()]
