@@ -23,10 +23,11 @@ def watched_backward(loop: LoopPhases, function: Callable[..., Any]) -> Callable
     @unseen
     @functools.wraps(function)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if compiling() or not loop.here.open:
+        this = None if compiling() else loop.here.innermost()
+        if this is None:
             return function(*args, **kwargs)
         loop.spend(FORWARD, unnamed=FORWARD)
-        loop.here.open[-1].trained = True
+        this.trained = True
         loop.device.backward_of(args[0] if args else kwargs.get("tensors"))
         try:
             return function(*args, **kwargs)

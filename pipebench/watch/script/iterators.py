@@ -62,7 +62,6 @@ class Loaders:
         self.relays = Relays(loop)
         self.lost = LostWorkers(recording)
         self.again: dict[int, int] = {}
-        self.constructing: list[tuple[int, str]] = []
         self.building: list[Any] = []
         self.searched: dict[int, Callable[[], Any]] = {}
         self.inline: dict[int, Sums] = {}
@@ -100,13 +99,13 @@ class Loaders:
         start_method = described.start_method(loader)
         if start_method == "fork" and (self.passes[number] >= 0 or read(loader, "num_workers", 0) > _FEW_WORKERS):
             self.recording.guarded("finding where stacks lie", stack_place.learn)
-        self.constructing.append((number, start_method))
+        self.loop.here.constructing.append((number, start_method))
         try:
             init = self._init_of(loader, number, start_method)
             with spawned_workers.handed_over(iterator, loader, init, self.recording):
                 plain(iterator, loader, *state, **named)
         finally:
-            self.constructing.pop()
+            self.loop.here.constructing.pop()
         self.guarded(self.new_pass, iterator, number, began)
 
     def _watch_functions(self) -> None:
@@ -153,9 +152,9 @@ class Loaders:
         info = _worker_info()
         if info is not None and self.recording.pid != os.getpid():
             return self._in_worker(fetcher, info.id) if info.dataset is fetcher.dataset else fetcher
-        if not self.constructing or local.timer is not None or info is not None:
+        if not self.loop.here.constructing or local.timer is not None or info is not None:
             return fetcher
-        number, _ = self.constructing[-1]
+        number, _ = self.loop.here.constructing[-1]
         sums = self.inline.get(number)
         if sums is None:
             sums = self.inline[number] = Sums(
@@ -169,10 +168,10 @@ class Loaders:
         return wait_parts.watch_making(self.loop.arrivals.parts, fetching.watch_fetcher(fetcher, sums))
 
     def _in_worker(self, fetcher: Any, number: int) -> Any:
-        if local.timer is not None or (self.worker is None and not self.constructing):
+        if local.timer is not None or (self.worker is None and not self.loop.here.constructing):
             return fetcher
         if self.worker is None:
-            loader, start_method = self.constructing[-1]
+            loader, start_method = self.loop.here.constructing[-1]
             self.loop.here.open.clear()
             self.loop.here.bare = None
             place = WorkerPlace(loader, number, self.passes[loader] + 1, self.recording.file.began)

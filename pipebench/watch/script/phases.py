@@ -154,10 +154,18 @@ class _Threads(threading.local):
         self.whole: Any = None  # the pipeline around a loader, while `next()` of that pipeline runs
         self.bare: Pass | None = None  # the loop without a loader
         self.spans: list[str] = []
+        self.constructing: list[tuple[int, str]] = []  # the loaders whose iterators are made: number and start method
+
+    def innermost(self) -> Pass | None:
+        """The innermost open pass. One that ended when another thread freed its iterator is open no more."""
+        while self.open and self.open[-1].over:
+            self.open.pop()
+        return self.open[-1] if self.open else None
 
     def working(self) -> bool:
         """Whether this thread is in a loop, and not in its `next()`."""
-        return bool(self.open) and not self.open[-1].waiting
+        this = self.innermost()
+        return this is not None and not this.waiting
 
 
 class LoopPhases:
@@ -185,7 +193,7 @@ class LoopPhases:
         spent = now - here.mark
         if here.spans and phase in (FORWARD, OTHER):
             phase = SPANS
-        top = here.open[-1] if here.open else None
+        top = here.innermost()
         self.account.phase(None if top is None else top.place, phase, now, spent, unnamed if here.unnamed else None)
         if top is not None:
             top.phases[phase] += spent
@@ -218,7 +226,7 @@ class LoopPhases:
     def name(self, phase: int) -> None:
         """What `defer` has kept was `phase`. The time since then has no name yet."""
         here = self.here
-        top = here.open[-1] if here.open else None
+        top = here.innermost()
         self.account.name(None if top is None else top.place, phase)
         if top is not None:
             top.phases[phase] += here.unnamed
@@ -263,9 +271,10 @@ class LoopPhases:
         self.count(this)
         this.began = here.mark
         this.beside = not self.account.here()
-        this.suspended = False
+        this.suspended = this.over = False  # a script may go on after a `next()` that failed
         this.waiting = True
-        this.device.begin()
+        if not this.beside or this.loader in self.trains:
+            this.device.begin()
         self.arrivals.parts.begin()
 
     def _in_step(self, first: int, second: int) -> None:

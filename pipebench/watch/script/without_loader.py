@@ -42,7 +42,7 @@ class LoopWithoutLoader:
     def stepped(self, optimiser: int) -> None:
         """Notes the end of a step of the optimiser with this `id`."""
         loop, here = self.loop, self._here
-        this = loop.here.open[-1] if loop.here.open else None
+        this = loop.here.innermost()
         if this is not None and this is not loop.here.bare:
             here.loader, here.times = True, 0
         elif not here.times:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing.context
 import threading
 from collections.abc import Iterable, Iterator
@@ -200,6 +201,51 @@ def test_the_workers_of_each_pass_start_and_end(how: dict[str, Any], starts: int
     assert account is not None
     saved = {one.code: one.recoverable_s for one in account.rows if one.reason == "persistent-workers"}
     assert saved.get("end-of-pass") == (None if how else pytest.approx(6e-4)) and ("start-up" in saved) == (not how)
+
+
+def test_a_loop_whose_iterator_another_thread_frees_is_left() -> None:
+    """As garbage collection does for an iterator that a trainer keeps as its own attribute."""
+
+    def epoch() -> None:
+        cycle = [iter(batches)]
+        cycle.append(cycle)
+        for _ in cycle[0]:
+            CLOCK.burn(10 * US)
+            break
+
+    batches = loader()
+    gc.disable()
+    try:
+        with watching() as seen:
+            epoch()
+            other = threading.Thread(target=gc.collect)
+            other.start()
+            other.join()
+            CLOCK.burn(400 * US)
+            for _ in batches:
+                CLOCK.burn(20 * US)
+                break
+    finally:
+        gc.enable()
+    assert rows(seen.result) == {"start-up 1": 8, "outside-loops": 410, "other 1": 20}
+
+
+def test_a_loop_goes_on_after_a_sample_that_failed() -> None:
+    class Failing(Numbers):
+        def __getitem__(self, index: int) -> Any:
+            if index == 2:
+                raise ValueError
+            return super().__getitem__(index)
+
+    with watching() as seen:
+        batches = iter(DataLoader(Failing(), batch_size=2))
+        next(batches)
+        CLOCK.burn(10 * US)
+        with pytest.raises(ValueError):
+            next(batches)
+        for _ in batches:
+            CLOCK.burn(20 * US)
+    assert rows(seen.result) == {"start-up 1": 4, "other 1": 30, "make-batch 1": 4}
 
 
 def test_workers_that_end_with_a_loop_that_was_left() -> None:

@@ -167,3 +167,38 @@ def test_the_queue_is_patched_only_for_another_thread() -> None:
         for _ in DataLoader(Numbers(), 1):
             pass
         assert queue.Queue.get is before
+
+
+class Meeting:
+    """Batches of one index each. Another thread makes an iterator while that over these is made."""
+
+    def __init__(self, batches: int, meet: Callable[[], object]) -> None:
+        self.batches, self.meet = batches, meet
+
+    def __iter__(self) -> Any:
+        self.meet()
+        return iter([[index] for index in range(self.batches)])
+
+
+def test_iterators_that_two_threads_make_at_the_same_time_stay_apart() -> None:
+    first, second, made = threading.Event(), threading.Event(), threading.Event()
+
+    def waits_for_the_second() -> None:
+        first.set()
+        second.wait(PATIENCE_S)
+
+    def waits_for_the_first() -> None:
+        second.set()
+        made.wait(PATIENCE_S)
+
+    def behind() -> None:
+        first.wait(PATIENCE_S)
+        list(DataLoader(Numbers(), batch_sampler=Meeting(3, waits_for_the_first)))  # type: ignore[arg-type]
+
+    with watching() as seen:
+        other = threading.Thread(target=behind)
+        other.start()
+        for _ in DataLoader(Numbers(), batch_sampler=Meeting(2, waits_for_the_second)):  # type: ignore[arg-type]
+            made.set()
+        other.join()
+    assert {(one.loader, one.samples) for one in seen.result.stages} == {(1, 2), (2, 3)}

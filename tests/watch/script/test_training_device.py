@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,8 +17,10 @@ from pipebench.results.watched import Note
 from pipebench.watch.bound.schedule import DEVICE
 from pipebench.watch.bound.session import Bound
 from pipebench.watch.record.bound_lines import BoundPlan
+from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.script.backward import watched_backward
 from pipebench.watch.script.device_idle import IdleDevice
+from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.script.training_device import TrainingDevice
 from pipebench.watch.trial.patching import Trying
 
@@ -66,7 +70,7 @@ class Loss(torch.Tensor):
 def _trained() -> TrainingDevice:
     """The device after one backward."""
     found = TrainingDevice()
-    here = SimpleNamespace(open=[SimpleNamespace()])
+    here = SimpleNamespace(innermost=SimpleNamespace)
     loop: Any = SimpleNamespace(device=found, here=here, spend=lambda *_, **__: None)
     watched_backward(loop, lambda *_: None)(torch.zeros(1).as_subclass(Loss))
     return found
@@ -136,8 +140,39 @@ def test_no_event_is_recorded_where_no_device_is_known(cuda: Cuda) -> None:
     assert cuda.touched == [] and not idle._flying
 
 
+def test_no_event_is_asked_while_a_graph_is_captured(cuda: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[bool]()
+    idle = IdleDevice(_trained())
+    idle.begin()
+    idle.end()
+    monkeypatch.setattr(idle._flying[0][2], "query", lambda: asked.append(True))
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    idle.begin()
+    idle.end()
+    assert not asked and len(idle._flying) == 1
+
+
 class _Iterator:
     _num_workers = 0
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_thread_beside_the_main_one_has_events_only_if_it_trains(trains: bool, cuda: Cuda, tmp_path: Path) -> None:
+    """While the main thread captures a graph, no other thread may ask for an event."""
+    loop, iterator = LoopPhases(Recording(Settings(str(tmp_path)), "script")), _Iterator()
+    loop.device = _trained()
+
+    def beside() -> None:
+        loop.pass_begins(iterator, 1, 0)
+        for _ in range(2):
+            loop.before_next(iterator)
+            loop.after_next(iterator, None)
+            loop.here.open[-1].trained = trains
+
+    other = threading.Thread(target=beside)
+    other.start()
+    other.join()
+    assert bool(cuda.touched) == trains
 
 
 def _planned(device: TrainingDevice) -> tuple[Any, BoundPlan]:
