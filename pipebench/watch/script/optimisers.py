@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
+import sys
 import types
+from types import FrameType
 from typing import Any
 
 from pipebench.watch.record.patches import unseen
@@ -16,43 +17,25 @@ from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.script.without_loader import LoopWithoutLoader
 
 
-class _Stepping(threading.local):
-    """The step that this thread is in: of which optimiser, in which iteration, and how many calls deep."""
-
-    of: tuple[int, int] | None = None
-    deep = 0
-
-    def begins(self, step: tuple[int, int]) -> bool:
-        """Notes a call of a step. False for a call within the same step."""
-        self.deep = self.deep + 1 if self.of == step else 1
-        self.of = step
-        return self.deep == 1
-
-    def ends(self) -> None:
-        self.deep -= 1
-        if self.deep <= 0:
-            self.of = None
-
-
 class _Hooks:
     """What torch calls before and after each step of each optimiser.
 
-    It calls them once for each class whose `step` is called, so `super().step()` in a step calls them again.
+    It calls them once for each class whose `step` is called, so `super().step()` in a step calls them again, and so
+    does the step of an optimiser that a ZeroRedundancyOptimizer holds. Such a step is a part of the outer one.
     """
 
     def __init__(self, loop: LoopPhases) -> None:
         self._loop = loop
-        self._stepping = _Stepping()
         self._bare = LoopWithoutLoader(loop)
         self._tools = LeftOnTools(loop.recording)
 
     @unseen
     def before(self, optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         loop = self._loop
-        if _unwatched(loop):
+        if _unwatched(loop) or _in_another(sys._getframe(1)):
             return None
-        this = loop.here.open[-1] if loop.here.open else None
-        if not self._stepping.begins((id(optimiser), this.turn if this is not None else -1)) or this is None:
+        this = loop.here.innermost()
+        if this is None:
             return None
         loop.spend(OTHER)
         this.trained = True
@@ -61,16 +44,14 @@ class _Hooks:
     @unseen
     def after(self, optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         loop = self._loop
-        if _unwatched(loop):
+        if _unwatched(loop) or _in_another(sys._getframe(1)):
             return
-        self._stepping.ends()
         self._tools.stepped()
         if loop.here.open:
             loop.spend(OPTIMISER, unnamed=OPTIMISER)
-        if self._stepping.of is None:
-            if loop.own is not None and loop.account.here():
-                loop.own.stepped()
-            loop.recording.guarded("finding a loop without a loader", lambda: self._bare.stepped(id(optimiser)))
+        if loop.own is not None and loop.account.here():
+            loop.own.stepped()
+        loop.recording.guarded("finding a loop without a loader", lambda: self._bare.stepped(id(optimiser)))
 
 
 def watch_optimisers(loop: LoopPhases, module: Any) -> None:
@@ -85,6 +66,14 @@ def watch_optimisers(loop: LoopPhases, module: Any) -> None:
 
 def _unwatched(loop: LoopPhases) -> bool:
     return compiling() or not loop.recording.on
+
+
+def _in_another(step: FrameType) -> bool:
+    """Whether torch's frame around a step is inside another such frame. A step that fails leaves nothing to undo."""
+    outer = step.f_back
+    while outer is not None and outer.f_code is not step.f_code:
+        outer = outer.f_back
+    return outer is not None
 
 
 def _with_closure(loop: LoopPhases, optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

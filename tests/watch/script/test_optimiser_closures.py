@@ -178,3 +178,22 @@ def test_a_step_that_calls_the_step_of_its_base_class_is_one_step() -> None:
     weight = torch.ones(1, requires_grad=True)
     found, _ = _phases(Deriving([weight]), weight, lambda optimiser, closure: optimiser.step())
     assert found == {"optimiser": 2 * 10_000, "other": 2 * 10}
+
+
+class Holding(torch.optim.SGD):
+    """As a ZeroRedundancyOptimizer: computes 3 µs before and after the step of the optimiser that it holds."""
+
+    def __init__(self, weights: list[Any]) -> None:
+        super().__init__(weights, lr=0.1)
+        self.held = Deriving(weights)
+
+    def step(self, closure: Any = None) -> Any:
+        CLOCK.burn(3_000)
+        self.held.step()
+        CLOCK.burn(3_000)
+
+
+def test_the_step_of_an_optimiser_that_another_one_holds_is_a_part_of_that_one_s() -> None:
+    weight = torch.ones(1, requires_grad=True)
+    found, _ = _phases(Holding([weight]), weight, lambda optimiser, closure: optimiser.step())
+    assert found == {"optimiser": 2 * 16_000, "other": 2 * 10}

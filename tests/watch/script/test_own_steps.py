@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 from clockwork import Clock
 
 from pipebench.watch.read.gather import gather
@@ -15,6 +17,7 @@ from pipebench.watch.record.program_lines import CoresAllowed, OwnStep, OwnSteps
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER, OTHER, TRANSFER, WAIT
 from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.script import own_steps, phases
+from pipebench.watch.script.optimisers import watch_optimisers
 from pipebench.watch.script.own_steps import OwnTime
 from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.script.ranks import from_environment, watch_process_group
@@ -160,3 +163,33 @@ def test_the_launcher_says_the_rank() -> None:
     assert found is not None and (found.rank, found.of, found.local) == (3, 4, 1)
     assert from_environment({"RANK": "3"}) is None
     assert from_environment({"RANK": "first", "WORLD_SIZE": "4"}) is None
+
+
+class Holding(torch.optim.SGD):
+    """Steps by the optimiser that it holds, which fails at first, as where memory runs out."""
+
+    def __init__(self) -> None:
+        weights = [torch.ones(1, requires_grad=True)]
+        super().__init__(weights)
+        self.held, self.fails = torch.optim.SGD(weights), True
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        self.held.step(self._fail if self.fails else None)
+
+    def _fail(self) -> float:
+        self.fails = False
+        raise MemoryError
+
+
+def test_an_optimiser_that_holds_another_one_makes_one_step(tmp_path: Path) -> None:
+    recording = Recording(Settings(str(tmp_path)), "script")
+    loop, optimiser = LoopPhases(recording), Holding()
+    loop.own = OwnTime(recording)
+    watch_optimisers(loop, importlib.import_module("torch.optim.optimizer"))
+    with pytest.raises(MemoryError):
+        optimiser.step()
+    for _ in range(3):
+        optimiser.step()
+    recording.stop()
+    loop.own.write()
+    assert [one.number for one in _kept(tmp_path)] == [0, 1, 2]
