@@ -25,8 +25,8 @@ _SLOWER = 0.95  # below it, a change has made the script slower; less is within 
 # A change of the script -> the cause that it removes. Others name a line, and no cause: there the diagnosis counts.
 _CAUSES = {
     "sampler_ahead": "sampler", "callbacks": "callbacks", "validation": "validation", "in_workers": "prepare",
-    "padding": "padding", "divide_first": "each-makes-all", "spread_evenly": "uneven-workers",
-    "one_iterator": "new-iterators",
+    "padding": "padding", "like_lengths": "unequal-lengths", "divide_first": "each-makes-all",
+    "spread_evenly": "uneven-workers", "one_iterator": "new-iterators",
 }  # fmt: skip
 # The words of verdicts in lines that do not have `of_script`.
 _SAID = re.compile(r"(.*?) could make the loops (?:about|up to) [\d.]+× as fast \(predicted, not tried\)\. (.*)")

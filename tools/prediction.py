@@ -13,10 +13,11 @@ So a run is watched too, and its prediction is for the number of other threads t
 whether others keep still.
 
 `run` appends a line with the passport and the measured times. `report` predicts from the passports, so a changed model
-needs no new measurement, and prints the table. `repeat` predicts the first file's times from those that were measured in
-the second one, without a model: it is as near as runs of two days are to one another. `clocks` shows how far a loop in
-Python and the planted hashes repeat on this machine. Settings with whole cores run with an affinity to them, as `taskset`
-gives it. Those with a part of a core run in a control group with a quota (version 1, as root), or are left out.
+needs no new measurement, and prints the table. `repeat` predicts the times of the first file from the measured ones of
+the second, without a model: it is as near as runs of two days are to one another. `clocks` shows how far a loop in
+Python and the planted hashes repeat on this machine. Settings with whole cores run with an affinity to them, as
+`taskset` gives it. Those with a part of a core run in a control group with a quota (version 1, as root), or are left
+out.
 """
 
 from __future__ import annotations

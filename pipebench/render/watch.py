@@ -202,6 +202,8 @@ def _held(found: BatchContent, iteration_s: float) -> Iterable[str]:
         yield f"and of its places for tokens {percent(found.padding_share)} are padding"
     if found.unused_share:
         yield f"of the places of a sample {percent(found.unused_share)}, at its end, are the same in all"
+    if found.uneven_share:
+        yield f"of the places of a sample {percent(found.uneven_share)} are padding because another one is longer"
 
 
 def _spans(result: WatchResult) -> list[Part]:

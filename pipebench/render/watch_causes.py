@@ -274,6 +274,10 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
         f"{percent(values['share'])} of a batch is padding at the end of all its samples. Training takes about {part} "
         "for it." + _saving(one, "Padding to the longest sample of each batch")
     ),
+    "unequal-lengths": lambda one, values, part: (
+        f"{percent(values['share'])} of a batch is padding of samples that are shorter than its longest one. Training "
+        f"takes about {part} for it." + _saving(one, "Batches of samples of like length")
+    ),
     "no-workers": _no_workers,
     "workers-blocked": _blocked,
     "storage": _storage,

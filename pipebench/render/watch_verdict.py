@@ -193,6 +193,10 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
     "pad-to-longest": lambda move: (
         f"pad each batch of loader {move.loader} to its longest sample (in collate_fn), not to a fixed length"
     ),
+    "batch-by-length": lambda move: (
+        f"let a batch of loader {move.loader} have samples of about the same length: by a batch_sampler, with the "
+        "batches in random order"
+    ),
     "divide-first": lambda move: (
         f"let each worker of loader {move.loader} choose its part before it decodes and transforms: by "
         "get_worker_info(), among the files or the raw samples"

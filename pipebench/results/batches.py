@@ -25,7 +25,8 @@ class BatchContent:
     `tokens` are those of `input_ids`, without padding if there is an `attention_mask`. `padding_share` is the share of
     the places for tokens that is padding. `frames` are those of video, and `sound_s` are seconds of sound.
     `unused_share` is the share of a sample's places at the end of a table of integers that is the same in all samples
-    of a batch, as padding further than to the longest one is.
+    of a batch, as padding further than to the longest one is. `uneven_share` is the share that is padding because
+    another sample of the batch is longer.
     """
 
     samples: float
@@ -34,6 +35,7 @@ class BatchContent:
     frames: float | None = None
     sound_s: float | None = None
     unused_share: float | None = None
+    uneven_share: float | None = None
 
 
 @dataclass(frozen=True)

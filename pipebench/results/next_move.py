@@ -35,7 +35,7 @@ class NextMove:
         "set-num-workers", "raise-num-workers", "make-stage-cheaper", "shorten-wait-part", "make-hand-off-cheaper",
         "keep-workers", "keep-iterator", "load-validation-faster", "do-less-in-the-loop", "prepare-in-workers",
         "pad-to-longest", "fewer-threads", "spread-evenly", "raise-prefetch-factor", "any-order", "lower-num-workers",
-        "workers-for-thread", "use-all-cores", "divide-first",
+        "workers-for-thread", "use-all-cores", "divide-first", "batch-by-length",
     ]  # fmt: skip
     usable_cores: float
     workers: int = 0

@@ -61,7 +61,9 @@ def single(run: Run, loader: int) -> Literal["left", "whole"] | None:
 
 def content(found: Iterable[Content]) -> BatchContent | None:
     """What a batch holds on average; None if no batch showed anything but samples."""
-    batches, samples, tokens, slots, frames, seconds, columns, unused = map(sum, zip(Content(), *found, strict=True))
+    batches, samples, tokens, slots, frames, seconds, columns, unused, uneven = map(
+        sum, zip(Content(), *found, strict=True)
+    )
     if not batches:
         return None
     return BatchContent(
@@ -71,6 +73,7 @@ def content(found: Iterable[Content]) -> BatchContent | None:
         frames=frames / batches or None,
         sound_s=seconds / batches or None,
         unused_share=unused / columns if columns else None,
+        uneven_share=uneven / columns if columns else None,
     )
 
 

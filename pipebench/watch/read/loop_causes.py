@@ -47,11 +47,16 @@ def preparing(seen: Seen) -> Iterable[Cause]:
 
 
 def padding(seen: Seen) -> Iterable[Cause]:
-    """Samples that are padded further than to the longest of their batch. What a model computes grows with them."""
+    """Samples that are padded further than to the longest of their batch, or to one much longer than most.
+
+    What a model computes grows with them.
+    """
     for one in seen.in_loop:
-        share = (one.content.unused_share if one.content else None) or 0.0
-        spent = share * seen.s("forward", "backward", loader=one.loader)
-        yield Cause("padding", spent, spent, one.loader, {"share": share})
+        trained = seen.s("forward", "backward", loader=one.loader)
+        shares = (one.content.unused_share, one.content.uneven_share) if one.content else (0.0, 0.0)
+        for code, share in zip(("padding", "unequal-lengths"), shares, strict=True):
+            spent = (share or 0.0) * trained
+            yield Cause(code, spent, spent, one.loader, {"share": share or 0.0})
 
 
 def _alone_s(seen: Seen) -> float:

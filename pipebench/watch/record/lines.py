@@ -51,6 +51,7 @@ class Content(NamedTuple):
 
     `slots` are the places for tokens in batches that say which of them are padding. `seconds` are those of sound. Of
     batches of integers, `columns` are the places of a sample, and `unused` those at the end that are the same in all.
+    `uneven` are more places at the end of a sample, on average: those that only longer samples use.
     """
 
     batches: int = 0
@@ -61,6 +62,7 @@ class Content(NamedTuple):
     seconds: float = 0.0
     columns: int = 0
     unused: int = 0
+    uneven: float = 0.0
 
 
 class Pickled(NamedTuple):

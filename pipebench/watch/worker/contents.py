@@ -19,6 +19,7 @@ _COLOURS = (1, 3, 4)
 _INTEGERS = ("int64", "int32", "int16", "uint16", "uint32")
 _WIDE = 16  # columns; narrower tables are features
 _ENTRIES = 20
+_LENGTHS = 3  # of the samples of a batch: fewer may be flags
 
 
 def samples_in(batch: Any) -> int:
@@ -45,27 +46,51 @@ def _first(batch: Any) -> Any:
 
 def content_of(batch: Any) -> Content | None:
     """What a batch shows; None if it shows nothing but samples."""
-    columns, unused = _unused(batch)
+    columns, unused, uneven = _unused(batch)
     found = _named(batch) if isinstance(batch, Mapping) else None
     if found is None and columns:  # also where none is unused: the share is that of all batches
         found = Content(1, samples_in(batch))
-    return found if found is None else found._replace(columns=columns, unused=unused)
+    return found if found is None else found._replace(columns=columns, unused=unused, uneven=uneven)
 
 
-def _unused(batch: Any) -> tuple[int, int]:
+def _unused(batch: Any) -> tuple[int, int, float]:
     """The places of a sample in the widest table of integers, and those at the end that are the same in all samples.
 
-    So are those of tokens that are padded further than to the longest sample.
+    So are those of tokens that are padded further than to the longest sample. The third number are the places of a
+    sample, on average, that are padding because another one is longer.
     """
     entries = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, (tuple, list)) else [batch]
     tables = [found for one in itertools.islice(entries, _ENTRIES) if _is_table(found := _on_host(one))]
     if not tables:
-        return 0, 0
+        return 0, 0, 0.0
     widest = max(tables, key=lambda one: int(one.shape[1]))
     if int(widest.max()) < 2:  # a mask, or a label for each column
-        return 0, 0
+        return 0, 0, 0.0
     columns = int(widest.shape[1])
-    return columns, max(_at_end(widest, range(columns - 1, -1, -1)), _at_end(widest, range(columns)))
+    each = [(_at_end(widest, order), order) for order in (range(columns - 1, -1, -1), range(columns))]
+    return columns, *max(((unused, _uneven(widest, order, unused)) for unused, order in each), key=sum)
+
+
+def _uneven(table: Any, columns: Sequence[int], unused: int) -> float:
+    """How many columns, in this order and after the unused ones, are padding in a sample, on average.
+
+    Padding is the number that most samples have there. It stands nowhere else, and samples end at several places. A
+    table of features has its most frequent number in other columns, too.
+    """
+    ends = [int(one) for one in table[:, columns[unused]]] if unused < len(columns) else []
+    padding = max(set(ends), key=ends.count, default=None)
+    if padding is None or 2 * ends.count(padding) < len(ends):
+        return 0.0
+    equal = table == padding
+    runs, longest = [0] * len(ends), [True] * len(ends)
+    for column in columns:
+        longest = [on and one for on, one in zip(longest, equal[:, column].tolist(), strict=True)]
+        if not any(longest):
+            break
+        runs = [one + on for one, on in zip(runs, longest, strict=True)]
+    if int(equal.sum()) != sum(runs) or len(set(runs)) < _LENGTHS:
+        return 0.0
+    return sum(runs) / len(runs) - unused
 
 
 def _at_end(table: Any, columns: Sequence[int]) -> int:

@@ -112,3 +112,13 @@ def test_padding_of_all_samples_is_a_cause_and_training_is_what_it_costs() -> No
     (cause,) = (one for one in account.causes if one.code == "padding")
     assert cause.recoverable_s == pytest.approx(0.8 * 0.9)
     assert "80 % of a batch is padding at the end of all its samples. Training takes about" in said(account)
+
+
+def test_padding_to_one_long_sample_is_another_cause() -> None:
+    run = Planted()
+    run.loader(**TRAINS)
+    run.worker(content=Content(10, 80, columns=5120, uneven=4096.0))
+    account = run.account()
+    (cause,) = (one for one in account.causes if one.code == "unequal-lengths")
+    assert cause.recoverable_s == pytest.approx(0.8 * 0.9)
+    assert "80 % of a batch is padding of samples that are shorter than its longest one. Training" in said(account)

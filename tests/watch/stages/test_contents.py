@@ -66,9 +66,45 @@ _FLAGS[:, 20:] = 0
     ],
 )
 def test_the_places_that_are_padding_in_all_samples(batch: Any, expected: tuple[int, int]) -> None:
-    assert _unused(batch) == expected
+    assert _unused(batch)[:2] == expected
     found = content_of(batch)
-    assert (found is not None) == (expected[0] > 0) and (found is None or found[-2:] == expected)
+    assert (found is not None) == (expected[0] > 0) and (found is None or (found.columns, found.unused) == expected)
+
+
+_TEXTS = torch.arange(128).reshape(4, 32) + 1
+for _row, _length in enumerate((32, 8, 16, 8)):
+    _TEXTS[_row, _length:] = 0
+_WIDER = torch.cat([_TEXTS, torch.zeros(4, 8, dtype=torch.long)], 1)
+_HISTORY = _TEXTS.clone()
+_HISTORY[0, 3] = 0
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    [
+        (_TEXTS, 16.0),
+        (_TEXTS.numpy(), 16.0),
+        (_TEXTS + 300, 16.0),  # whatever stands for padding
+        (_TEXTS.flip(1), 16.0),
+        (_WIDER, 16.0),  # what no sample needs is counted apart
+        ({"input_ids": _TEXTS, "attention_mask": (_TEXTS > 0).long()}, 16.0),
+        (_HISTORY, 0.0),  # the number stands elsewhere, too: it may mean something
+        (_FLAGS, 0.0),
+        (torch.full((4, 32), 7), 0.0),
+        (torch.cat([_FLAGS[:, :20], _TEXTS[:, 20:]], 1), 0.0),  # two lengths only
+        (torch.arange(128).reshape(4, 32), 0.0),
+    ],
+)
+def test_the_places_that_only_longer_samples_use(batch: Any, expected: float) -> None:
+    found = content_of(batch)
+    assert found is not None and found.uneven == expected
+
+
+def test_batches_of_like_length_have_few_such_places() -> None:
+    found = content([one for one in map(content_of, (_TEXTS[[1, 3]], _TEXTS[[0, 0, 0]])) if one is not None])
+    assert found is not None and found.uneven_share == 0.0
+    found = content([Content(2, 8, columns=64, uneven=16.0), Content(2, 8, columns=64)])
+    assert found is not None and found.uneven_share == 0.125
 
 
 def test_the_share_of_them_is_that_of_all_batches() -> None:
