@@ -18,7 +18,8 @@ from typing import Any
 from pipebench.watch.record.exclusive_time import local
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.record_file import OTHER, WAIT, WAIT_PARTS, WORKERS
-from pipebench.watch.script.phases import LoopPhases, Pass
+from pipebench.watch.script.passes import Pass
+from pipebench.watch.script.phases import LoopPhases
 
 
 class _Mark:

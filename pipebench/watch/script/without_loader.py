@@ -10,7 +10,8 @@ import threading
 
 from pipebench.watch.record.lines import LoaderFound, PassBegun
 from pipebench.watch.record.record_file import OTHER
-from pipebench.watch.script.phases import LoopPhases, Pass
+from pipebench.watch.script.passes import Pass
+from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.stages import labels
 
 NUMBER = 0  # in the records, where loaders are numbered from 1

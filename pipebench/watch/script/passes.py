@@ -1,0 +1,122 @@
+"""One pass over a loader, as the thread of its loop sees it: the iterations, and what is written of them."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from time import process_time_ns
+from typing import Any, Literal
+
+from pipebench.watch.record.kernel_counts import core_wait_ns
+from pipebench.watch.record.lines import Arrival, Buckets, IterationInFull, LoopSums, PassEnded
+from pipebench.watch.record.pace import Pace
+from pipebench.watch.record.record_file import PHASES, WAIT, WAIT_PARTS, bucket
+from pipebench.watch.record.recording import Recording
+from pipebench.watch.script.device_idle import IdleDevice
+from pipebench.watch.script.training_device import TrainingDevice
+
+_KEPT = 20_000
+
+
+class Pass:
+    """One pass over a loader: the current iteration, and the earlier ones that are not yet written.
+
+    `silent` says that the loop is another thread's, which gets its batches from this one: see `relays`. `beside` says
+    that this thread is not the main one, and `batch` is then the `id` of its last batch.
+    """
+
+    def __init__(self, recording: Recording, loader: int, number: int, device: TrainingDevice) -> None:
+        self.recording = recording
+        self.loader = loader
+        self.number = number
+        self.place = loader, number
+        self.phases = [0] * len(PHASES)
+        self.turn = 0
+        self.began: int | None = None
+        self.trained = False
+        self.suspended = self.silent = self.beside = self.over = self.due = False
+        self.batch: int | None = None
+        self.log: list[int] = []
+        self.pace = Pace(recording.file.began, number)
+        self.device = IdleDevice(device)
+        self.waiting = False
+        self.gone: weakref.ref[Any] | None = None
+        self.arrived: Arrival | None = None
+        self.waited = [0] * len(WAIT_PARTS)
+        self.spans: dict[str, int] = {}
+        self._clear()
+
+    def _clear(self) -> None:
+        zeros, parts = [0] * len(PHASES), [0] * len(WAIT_PARTS)
+        self.pending = LoopSums(self.loader, self.number, first=self.turn, phases_ns=zeros, wait_parts_ns=parts)
+
+    def close(self, now: int) -> None:
+        """Ends the current iteration. If the sums are due, `write_if_due` will write them."""
+        if self.began is None:
+            return
+        first = self.turn == 0
+        if first:
+            self._write()
+            self.pending.first_wait_ns = self.phases[WAIT]
+        else:
+            _count(self.pending.waits, self.phases[WAIT])
+            _count(self.pending.lengths, sum(self.phases))
+            _add(self.pending.wait_parts_ns, self.waited)
+        sums = self.pending
+        _add(sums.phases_ns, self.phases)
+        while self.spans:
+            name, spent = self.spans.popitem()
+            sums.spans_ns[name] = sums.spans_ns.get(name, 0) + spent
+        if not sums.turns:
+            sums.begin = self.began
+        sums.turns += 1
+        sums.trained += self.trained
+        if self.arrived is not None:
+            sums.arrivals.append(self.arrived._replace(left=now))
+            self.arrived = None
+        self._keep_in_full(self.began, now)
+        self.turn += 1
+        self.phases = [0] * len(PHASES)
+        self.trained = False
+        self.due = self.pace.due(now) or first
+
+    def write_if_due(self) -> None:
+        if self.due:
+            self._write()
+
+    def _keep_in_full(self, began: int, now: int) -> None:
+        every = self.recording.settings.every
+        if self.turn % every == 0 and self.turn < _KEPT * every and not self.silent:
+            thread = threading.get_native_id()
+            line = IterationInFull(self.loader, self.number, self.turn, began, now, thread, list(self.log))
+            self.recording.file.write_in_full(line)
+        self.log.clear()
+
+    def _write(self) -> None:
+        self.due = False
+        if not self.pending.turns or self.silent:
+            return
+        self.pending.beside = self.beside
+        self.pending.process_cpu_ns = process_time_ns()  # system calls: where a line is written, not each iteration
+        self.pending.core_wait_ns = core_wait_ns()
+        self.pending.idle = self.device.take()
+        self.pending.device = self.device.take_placed()
+        self.recording.write(self.pending)
+        self._clear()
+
+    def finish(self, how: Literal["exhausted", "failed", "left"]) -> None:
+        """Writes what is left of the pass, and how it ended: its iterator ended or failed, or recording ended."""
+        self.over = True
+        if self.recording.pid == self.recording.file.pid and not self.silent:
+            self._write()
+            self.recording.write(PassEnded(self.loader, how, self.phases[WAIT]))
+
+
+def _add(sums: list[int], more: list[int]) -> None:
+    for place, spent in enumerate(more):
+        sums[place] += spent
+
+
+def _count(buckets: Buckets, spent: int) -> None:
+    key = bucket(spent)
+    buckets[key] = buckets.get(key, 0) + 1
