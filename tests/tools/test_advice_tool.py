@@ -13,6 +13,7 @@ SCRIPTS = Path(__file__).parents[1] / "advice"
 OTHERS = (
     "independent", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
     "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth",
+    "eighteenth",
 )  # fmt: skip
 
 
