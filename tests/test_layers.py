@@ -41,7 +41,7 @@ HOUSE = {
     "finding_transforms",
     "watch.worker": "pickling stack_place contents batch_sums standins fetching",
     "watch.script": "made dividing described lost_workers wait_parts arrivals training_device device_idle main_thread "
-    "own_steps phases backward ranks loop_place loop_looks loop_spans without_loader left_on optimisers relays "
+    "own_steps passes phases backward ranks loop_place loop_looks loop_spans without_loader left_on optimisers relays "
     "spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting leaving dealing in_step edits examining memo asked compared chains row_pieces row_code "
@@ -58,7 +58,8 @@ HOUSE = {
     "remedies": "seen source decorated opening files as_tensors bytes_across cache callbacks copies decoders "
     "divide_first earlier resize_first crop_first draft packed_crops from_bytes getitems in_one_tensor in_order kept "
     "knock_out lookup opencv_resize persistent_workers num_workers in_workers one_iterator one_thread padding "
-    "pin_memory prefetch_factor ring_collate sampler_ahead slow_lines spread_evenly start_method unlocked validation",
+    "like_lengths pin_memory prefetch_factor ring_collate sampler_ahead slow_lines spread_evenly start_method unlocked "
+    "validation",
     "advise": "judging streams whole_run sync_cause shared_resource trial conductor snippet tail live_run command",
     "before_after": "loaders estimates figures watched differing whole",
     "region": "",

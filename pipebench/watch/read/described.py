@@ -7,8 +7,9 @@ from typing import Literal
 
 from pipebench.results.batches import BatchContent, SlowSample
 from pipebench.watch.read.gather import Run
-from pipebench.watch.record.lines import CodePlace, Content, LoopSums, PassBegun, PassEnded
+from pipebench.watch.record.lines import CodePlace, LoopSums, PassBegun, PassEnded
 from pipebench.watch.record.own_code import owner
+from pipebench.watch.record.worker_lines import Content
 
 _NS = 1e-9
 _SLOWEST = 10

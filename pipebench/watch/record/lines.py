@@ -17,7 +17,7 @@ from pipebench.watch.record.line import line
 from pipebench.watch.record.program_lines import ProgramLine
 from pipebench.watch.record.spent import TimeSpent
 from pipebench.watch.record.trial_lines import LoaderMade, LoopLooks, TrialLine
-from pipebench.watch.record.worker_lines import Hidden, Holds, LongSample, OneBatch, WorkerGone
+from pipebench.watch.record.worker_lines import Content, Hidden, Holds, LongSample, OneBatch, WorkerGone
 
 Buckets: TypeAlias = dict[int, int]
 """The number of durations in each logarithmic bucket: see `record_file.bucket`."""
@@ -44,25 +44,6 @@ class Collected(NamedTuple):
 
     spent_ns: int = 0
     collections: int = 0
-
-
-class Content(NamedTuple):
-    """What some batches held besides samples, as far as they show it.
-
-    `slots` are the places for tokens in batches that say which of them are padding. `seconds` are those of sound. Of
-    batches of integers, `columns` are the places of a sample, and `unused` those at the end that are the same in all.
-    `uneven` are more places at the end of a sample, on average: those that only longer samples use.
-    """
-
-    batches: int = 0
-    samples: int = 0
-    tokens: int = 0
-    slots: int = 0
-    frames: int = 0
-    seconds: float = 0.0
-    columns: int = 0
-    unused: int = 0
-    uneven: float = 0.0
 
 
 class Pickled(NamedTuple):

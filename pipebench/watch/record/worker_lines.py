@@ -1,4 +1,4 @@
-"""How a worker ended too early, which the script's process writes, and what one batch, sample or function of it is."""
+"""How a worker ended too early, which the script writes, and what one batch, sample or function is, or batches hold."""
 
 from __future__ import annotations
 
@@ -50,3 +50,22 @@ class Hidden(NamedTuple):
     spent_ns: int = 0
     name: str = ""
     text: str = ""
+
+
+class Content(NamedTuple):
+    """What some batches held besides samples, as far as they show it.
+
+    `slots` are the places for tokens in batches that say which of them are padding. `seconds` are those of sound. Of
+    batches of integers, `columns` are the places of a sample, and `unused` those at the end that are the same in all.
+    `uneven` are more places at the end of a sample, on average: those that only longer samples use.
+    """
+
+    batches: int = 0
+    samples: int = 0
+    tokens: int = 0
+    slots: int = 0
+    frames: int = 0
+    seconds: float = 0.0
+    columns: int = 0
+    unused: int = 0
+    uneven: float = 0.0

@@ -11,13 +11,13 @@ from pipebench.watch.record import thread_pools
 from pipebench.watch.record.exclusive_time import StageTimer, stages
 from pipebench.watch.record.kernel_counts import children_cpu_ns, read_bytes
 from pipebench.watch.record.last_sample import PresentSample, text_of
-from pipebench.watch.record.lines import BatchInFull, Collected, Content, FetchSums
+from pipebench.watch.record.lines import BatchInFull, Collected, FetchSums
 from pipebench.watch.record.pace import SINGLE, Pace
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.record_file import bucket
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import followed
-from pipebench.watch.record.worker_lines import LongSample, OneBatch
+from pipebench.watch.record.worker_lines import Content, LongSample, OneBatch
 from pipebench.watch.worker import contents, pickling
 from pipebench.watch.worker.stack_place import Teller
 

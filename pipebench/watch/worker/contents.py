@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipebench.watch.record.lines import Content
+from pipebench.watch.record.worker_lines import Content
 
 _SOUND = ("input_values", "waveform", "waveforms", "audio", "speech")
 _RATE = ("sampling_rate", "sample_rate")

@@ -10,8 +10,9 @@ from planted_runs import TRAINS, Planted, said
 from pipebench.results.watched import PhaseResult, as_clocked
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.read.prepared import Idle, Moved, Prepared, moved, prepared
-from pipebench.watch.record.lines import Content, LoopLooks, ProcessStarted
+from pipebench.watch.record.lines import LoopLooks, ProcessStarted
 from pipebench.watch.record.trial_lines import PlaceLooks
+from pipebench.watch.record.worker_lines import Content
 
 AUGMENTS = PlaceLooks(62, ["augment"], 60, 40, 1_000_000, 900_000, True)
 

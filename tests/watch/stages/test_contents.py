@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pipebench.watch.read.described import content
-from pipebench.watch.record.lines import Content
+from pipebench.watch.record.worker_lines import Content
 from pipebench.watch.worker.contents import _unused, content_of, samples_in
 
 IDS = torch.ones(4, 10, dtype=torch.long)
