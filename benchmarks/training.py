@@ -16,6 +16,7 @@ class Training:
     param_names = ("workers", "samples", "data", "size")
 
     def setup(self, workers, samples, data, size):
+        asvbench.uses_pillow(True)
         try:
             errors, task, knobs = (asvbench.module(name) for name in ("errors", "task", "results.loading"))
             dataloader, loop = asvbench.module("reference.dataloader"), asvbench.module("reference.training_loop")

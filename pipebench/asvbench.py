@@ -171,6 +171,15 @@ def _found(stage: Any, identity: str) -> Any:
         raise KeyError(identity) from missing
 
 
+def uses_pillow(does: bool) -> None:
+    """Raises NotImplementedError in the column of pillow-simd, unless a row uses Pillow and this is pillow-simd."""
+    if os.environ.get(PILLOW) == "simd":
+        import PIL
+
+        build = "pillow-simd" if "post" in PIL.__version__ else "Pillow"
+        _same_pillow(f"{build} {PIL.__version__}" if does else "")
+
+
 def _same_pillow(library: str) -> None:
     """In the column of pillow-simd, measures only what uses Pillow, and makes sure that this is pillow-simd."""
     if os.environ.get(PILLOW) != "simd":

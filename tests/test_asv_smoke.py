@@ -1,10 +1,13 @@
 """The asv suite, collected as asv collects it: every benchmark runs once, and its names and parameters are stable."""
 
 import ast
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 from asv_rows import ROOT, collected
+
+from pipebench import asvbench
 
 NOT_HERE = SimpleNamespace(skip_code="no-device", skip_reason="not here")
 PLACES = ("read", "decode", "crop", "transform", "collate", "step", "loader", "loaders", "training")
@@ -155,3 +158,20 @@ def _version_in_the_suite(data, task, size):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(asvbench, "MANIFESTS", manifests)
         return asvbench.workload_version(data, task, size, asvbench.BATCH_SIZE)
+
+
+@pytest.mark.parametrize(
+    ("column", "version", "does", "reason"),
+    [
+        ("stock", "12.0.0", True, None),
+        ("stock", "12.0.0", False, None),
+        ("simd", "9.5.0.post2", True, None),
+        ("simd", "9.5.0.post2", False, "it does not use Pillow"),
+        ("simd", "12.0.0", True, "PIL is Pillow 12.0.0: build pillow-simd"),
+    ],
+)
+def test_the_column_of_pillow_simd_is_only_of_that_build(column, version, does, reason, monkeypatch):
+    monkeypatch.setenv("PIPEBENCH_PIL", column)
+    monkeypatch.setattr("PIL.__version__", version)
+    with pytest.raises(NotImplementedError, match=reason) if reason else nullcontext():
+        asvbench.uses_pillow(does)

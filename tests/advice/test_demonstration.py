@@ -18,7 +18,7 @@ def _run(*command, cwd):
 
 @pytest.mark.timing
 def test_the_patch_keeps_the_promise(tmp_path):
-    """The samples sleep, so the gain is four times, and a busy machine moves it by little."""
+    """The samples sleep, so a busy machine moves the gain by little."""
     (script,) = re.findall(r"a file `remote.py`:\n\n```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     for name in ("before", "after"):
         (tmp_path / name).mkdir()

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from soon import within
 
 from pipebench.cli import cli
 from pipebench.commands.watch import _sinks
@@ -116,8 +117,9 @@ def test_wandb_gets_neither_paths_nor_the_machine(tmp_path: Path, monkeypatch: p
     (run,) = tmp_path.glob("wandb/offline-run-*")
     assert "of-the-script" not in run.name and not list((run / "files").iterdir())
     (sent,) = run.glob("*.wandb")
-    while b"wait_ms" not in (found := sent.read_bytes()):  # its own process writes it
-        time.sleep(0.01)
+    with within(60):
+        while b"wait_ms" not in (found := sent.read_bytes()):  # its own process writes it
+            time.sleep(0.01)
     assert b"pl4nted" not in found and str(tmp_path).encode() not in found and b"of-the-script" not in found
 
 
@@ -256,7 +258,7 @@ def test_a_fault_of_ours_costs_one_line(tmp_path: Path) -> None:
 def test_points_are_written_while_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writers, "_FIRST_S", 0.001)
     (tmp_path / "1-0.spans").write_bytes(turns(2))
-    with log(f"jsonl:{tmp_path / 'a'}") as found, found.following(lambda: [tmp_path]):
+    with log(f"jsonl:{tmp_path / 'a'}") as found, found.following(lambda: [tmp_path]), within(60):
         while not (tmp_path / "a").read_text():
             time.sleep(0.001)
 

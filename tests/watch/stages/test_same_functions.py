@@ -144,4 +144,4 @@ def test_a_function_that_calls_itself_goes_as_deep_as_without_us(by_method: bool
     finally:
         sys.setrecursionlimit(limit)
     if workers or by_method:
-        assert "Trees.depth" if by_method else "depth" in {one.name for one in seen.result.stages}
+        assert ("Trees.depth" if by_method else "depth") in {one.name for one in seen.result.stages}
