@@ -58,7 +58,7 @@ def decode_and_resize(
     """
     import torch
 
-    shape = (3, *size)
+    shape = (3, *_checked_size(size))
     if out is not None:
         passing.check_out(out, shape)
     if not _is_bilinear(interpolation):
@@ -81,6 +81,8 @@ def decode_batch(crops: Sequence[EncodedCrop], out: torch.Tensor, *, exact: bool
     """
     passing.check_out(out, (len(crops), 3, *out.shape[2:]))
     size, jobs, kept = tuple(out.shape[2:]), [], []
+    if crops:
+        _checked_size(size)
     for index, crop in enumerate(crops):
         try:
             if not isinstance(crop, EncodedCrop):
@@ -92,6 +94,12 @@ def decode_batch(crops: Sequence[EncodedCrop], out: torch.Tensor, *, exact: bool
         kept.append(keeper)
         jobs.append((at, length, box, _scale_for(box, size), bool(crop.flip)))
     run_jobs(jobs, exact, out, named="sample {index} of the batch: ")
+
+
+def _checked_size(size: Sequence[int]) -> Sequence[int]:
+    if min(size) < 1:
+        raise ValueError(f"the result's size {tuple(size)} is empty: height and width are 1 or more")
+    return size
 
 
 def _named(index: int, error: Exception) -> Exception:

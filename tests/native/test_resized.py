@@ -290,3 +290,12 @@ def test_whole_is_what_pillow_shows():
     """The reference of this file is independent: a resize to the same size is Pillow's picture."""
     expected = torch.from_numpy(whole(BYTES).copy()).permute(2, 0, 1)
     assert torch.equal(resized.decode_and_resize(BYTES, (0, 0, 101, 64), (64, 101), exact=True), expected)
+
+
+@pytest.mark.parametrize("size", [(0, 8), (8, 0), (-1, 8)])
+def test_an_empty_result_is_refused(size):
+    with pytest.raises(ValueError, match="1 or more"):
+        resized.decode_and_resize(BYTES, (0, 0, 9, 9), size)
+    if min(size) == 0:
+        with pytest.raises(ValueError, match="1 or more"):
+            resized.decode_batch([EncodedCrop(BYTES, (0, 0, 9, 9))], torch.empty((1, 3, *size), dtype=torch.uint8))

@@ -187,14 +187,19 @@ def _kind_of_own(stage: Any) -> str:
 
 
 def _told_apart(stage: Any) -> Any:
-    """A copy of a stage whose handler counts. In `map_dict(...)` or `map_tuple(...)`, each function is timed too."""
+    """A copy of a stage whose handler counts. In `map_dict(...)` or `map_tuple(...)`, each function is timed too.
+
+    Those of `map_dict` have names: what has none is its handler.
+    """
     if not _curried(stage):
         return counting_object(stage) if _of_webdataset(type(stage)) else stage
     stage = counting_function(stage)
-    if _function_name(stage) not in ("map_dict", "map_tuple"):
+    name = _function_name(stage)
+    if name not in ("map_dict", "map_tuple"):
         return stage
+    args = stage.args if name == "map_dict" else map(_timed, stage.args)
     named = {key: one if key == "handler" else _timed(one) for key, one in stage.kw.items()}
-    return type(stage)(stage.f, *(_timed(one) for one in stage.args), **named)
+    return type(stage)(stage.f, *args, **named)
 
 
 def _timed(function: Any) -> Any:

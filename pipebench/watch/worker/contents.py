@@ -17,6 +17,7 @@ _RATE = ("sampling_rate", "sample_rate")
 _VIDEO = ("video", "videos", "frames", "pixel_values_videos")
 _COLOURS = (1, 3, 4)
 _INTEGERS = ("int64", "int32", "int16", "uint16", "uint32")
+_FEW_KERNELS = "torch.uint16", "torch.uint32"  # torch finds no maximum of these
 _WIDE = 16  # columns; narrower tables are features
 _ENTRIES = 20
 _LENGTHS = 3  # of the samples of a batch: fewer may be flags
@@ -158,5 +159,7 @@ def _on_host(found: Any) -> Any:
     """A tensor in the host's memory or a NumPy array; else None. To read one on a device would wait for the device."""
     tensor = getattr(sys.modules.get("torch"), "Tensor", ())
     if isinstance(found, tensor):
-        return found if found.device.type == "cpu" else None
+        if found.device.type != "cpu":
+            return None
+        return found.numpy() if str(found.dtype) in _FEW_KERNELS else found
     return found if isinstance(found, getattr(sys.modules.get("numpy"), "ndarray", ())) else None

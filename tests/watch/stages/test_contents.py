@@ -52,6 +52,8 @@ _FLAGS[:, 20:] = 0
         ([_LONG.numpy()], (32, 24)),
         ({"ids": _LONG, "label": torch.zeros(4)}, (32, 24)),
         ((_LONG, _LONG[:, :20]), (32, 24)),  # the widest one
+        (_LONG.to(torch.uint16), (32, 24)),
+        (_LONG.to(torch.uint32), (32, 24)),
         (_LONG + 1, (32, 24)),  # whatever stands for padding
         ((_LONG[:, :8], torch.zeros(4)), (0, 0)),  # features, not tokens
         ((_LONG.float(), torch.zeros(4)), (0, 0)),

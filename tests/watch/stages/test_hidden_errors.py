@@ -37,6 +37,7 @@ def _drawn(dataset: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tup
     with pytest.raises(StopIteration):
         while True:
             given.append(rows.fetch(None))
+    assert not any("counting" in name for name in rows.found())
     return given, rows.sums.timer.hidden
 
 
