@@ -1,6 +1,5 @@
 """What the harness itself costs: a call of a variant that does nothing, and what surrounds a reading."""
 
-import os
 import time
 
 from . import asvbench
@@ -15,8 +14,7 @@ class Harness:
     timeout = 60
 
     def setup(self):
-        if os.environ.get("PIPEBENCH_PIL") == "simd":
-            raise NotImplementedError("it does not use Pillow: see the column of the stock build")
+        asvbench.uses_pillow(False)
         try:
             task, timing, runner = (asvbench.module(name) for name in ("task", "lab.timing", "runner"))
         except ImportError as missing:

@@ -1,7 +1,5 @@
 """What it costs to examine a step for sync points, and how many the steps of the study have."""
 
-import os
-
 from . import NAMES, asvbench
 
 
@@ -14,8 +12,7 @@ class Studies:
     param_names = ("step",)
 
     def setup(self, name):
-        if os.environ.get("PIPEBENCH_PIL") == "simd":
-            raise NotImplementedError("it does not use Pillow: see the column of the stock build")
+        asvbench.uses_pillow(False)
         try:
             studied, examining = asvbench.module("studies.sync_points"), asvbench.module("syncpoints.examine")
         except ImportError as missing:

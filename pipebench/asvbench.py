@@ -173,11 +173,12 @@ def _found(stage: Any, identity: str) -> Any:
 
 def uses_pillow(does: bool) -> None:
     """Raises NotImplementedError in the column of pillow-simd, unless a row uses Pillow and this is pillow-simd."""
-    if os.environ.get(PILLOW) == "simd":
+    library = ""
+    if does:
         import PIL
 
-        build = "pillow-simd" if "post" in PIL.__version__ else "Pillow"
-        _same_pillow(f"{build} {PIL.__version__}" if does else "")
+        library = f"{'pillow-simd' if 'post' in PIL.__version__ else 'Pillow'} {PIL.__version__}"
+    _same_pillow(library)
 
 
 def _same_pillow(library: str) -> None:

@@ -1,6 +1,7 @@
 """The asv suite, collected as asv collects it: every benchmark runs once, and its names and parameters are stable."""
 
 import ast
+import importlib
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -175,3 +176,21 @@ def test_the_column_of_pillow_simd_is_only_of_that_build(column, version, does, 
     monkeypatch.setattr("PIL.__version__", version)
     with pytest.raises(NotImplementedError, match=reason) if reason else nullcontext():
         asvbench.uses_pillow(does)
+
+
+@pytest.mark.parametrize(
+    ("place", "given"),
+    [
+        ("loader.Loader", (2, "map", "photos", "224")), ("loader.Loader", (2, "ready", "photos", "224")),
+        ("loader.Loader", (2, "packed", "photos", "224")), ("training.Training", (2, "map", "photos", "224")),
+        ("overhead.Harness", ()), ("syncs.Studies", ("clip",)),
+    ],
+)  # fmt: skip
+def test_no_row_of_the_stock_build_stands_in_the_column_of_pillow_simd(place, given, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    module, _, name = place.partition(".")
+    benchmark = getattr(importlib.import_module(f"benchmarks.{module}"), name)()
+    monkeypatch.setenv("PIPEBENCH_PIL", "simd")
+    monkeypatch.setattr("PIL.__version__", "12.0.0")
+    with pytest.raises(NotImplementedError, match=r"see the column of the stock build|build pillow-simd with"):
+        benchmark.setup(*given)
