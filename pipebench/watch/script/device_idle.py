@@ -48,7 +48,7 @@ class IdleDevice:
         self._collect()
 
     def _collect(self) -> None:
-        if self._index is not None and _captures(self._index):
+        if self._flying and _captures(self._index):
             return
         while self._flying and self._flying[0][2].query():
             before, begun, ended, host, turn, counts = self._flying.popleft()
@@ -81,8 +81,10 @@ def _between(before: Any, after: Any) -> int | None:
     return int(before.elapsed_time(after) * 1e6) if same else None
 
 
-def _captures(index: int) -> bool:
+def _captures(index: int | None) -> bool:
     """Whether the current stream of a device captures a CUDA graph. To ask for an event would spoil that."""
+    if index is None:
+        return False
     cuda: Any = sys.modules["torch"].cuda
     with cuda.device(index):
         return bool(cuda.is_current_stream_capturing())
@@ -90,10 +92,12 @@ def _captures(index: int) -> bool:
 
 def _recorded(index: int | None) -> Any:
     """A new event on the current stream of a device; None without a device, or while a CUDA graph is captured."""
-    if index is None or _captures(index):
+    if index is None:
         return None
     cuda: Any = sys.modules["torch"].cuda
     with cuda.device(index):
+        if cuda.is_current_stream_capturing():
+            return None
         event = cuda.Event(enable_timing=True)
         event.record()
     return event

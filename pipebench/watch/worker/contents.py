@@ -78,17 +78,12 @@ def _uneven(table: Any, columns: Sequence[int], unused: int) -> float:
     Padding is the number that most samples have there. It stands nowhere else, and samples end at several places. A
     table of features has its most frequent number in other columns, too.
     """
-    ends = [int(one) for one in table[:, columns[unused]]] if unused < len(columns) else []
+    ends = table[:, columns[unused]].tolist() if unused < len(columns) else []
     padding = max(set(ends), key=ends.count, default=None)
     if padding is None or 2 * ends.count(padding) < len(ends):
         return 0.0
-    equal = table == padding
-    runs, longest = [0] * len(ends), [True] * len(ends)
-    for column in columns:
-        longest = [on and one for on, one in zip(longest, equal[:, column].tolist(), strict=True)]
-        if not any(longest):
-            break
-        runs = [one + on for one, on in zip(runs, longest, strict=True)]
+    equal = (table == padding)[:, list(columns)]
+    runs: list[int] = equal.cumprod(1).sum(1).tolist()
     if int(equal.sum()) != sum(runs) or len(set(runs)) < _LENGTHS:
         return 0.0
     return sum(runs) / len(runs) - unused
