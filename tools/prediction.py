@@ -303,22 +303,18 @@ def repeat(lines: Iterable[dict[str, Any]], other: Iterable[dict[str, Any]]) -> 
     both = {(one.case, one.label) for one in measured}
     model = [one for one in rows(lines) if not one.fitted and (one.case, one.label) in both]
     for name, found in (("measured in the other runs", measured), ("predicted from one run of one worker", model)):
-        errors = sorted((abs(one.error) for one in found), reverse=True)
-        if not errors:
+        if not found:
             yield f"- {name}: nothing to compare."
             continue
-        within = sum(one <= 0.15 for one in errors)
-        yield (
-            f"- {name}: {len(errors)} settings, median error {100 * median(errors):.1f} %, "
-            f"worst {100 * errors[0]:.1f} %, {within} within 15 %."
-        )
+        within = sum(abs(one.error) <= 0.15 for one in found)
+        yield f"- {name}: {len(found)} settings, {_errors(found)}, {within} within 15 %."
         far = sorted(found, key=lambda one: -abs(one.error))[:4]
         yield "  Farthest: " + ", ".join(f"`{one.case}` {one.label} {100 * one.error:+.1f} %" for one in far) + "."
 
 
 def _measured_before(line: dict[str, Any], before: dict[str, float]) -> Iterator[Row]:
     now = line["s_per_iteration"]
-    for label in now.keys() & before.keys() - {FITTED_LABEL}:
+    for label in (one for one in now if one in before and one != FITTED_LABEL):  # in the order of the file
         told = before[FITTED_LABEL] / before[label] / now[FITTED_LABEL]
         yield Row(line["case"], label, told, 1 / now[label], inside=True)
 
@@ -379,11 +375,12 @@ def table(lines: list[dict[str, Any]]) -> Iterator[str]:
 def summary(name: str, found: Sequence[Row]) -> str:
     if not found:
         return f"- {name}: nothing was measured."
+    return f"- {name}: {len(found)} predictions, {_errors(found)}, {sum(one.inside for one in found)} inside."
+
+
+def _errors(found: Sequence[Row]) -> str:
     errors = [abs(one.error) for one in found]
-    return (
-        f"- {name}: {len(found)} predictions, median error {100 * median(errors):.1f} %, "
-        f"worst {100 * max(errors):.1f} %, {sum(one.inside for one in found)} inside."
-    )
+    return f"median error {100 * median(errors):.1f} %, worst {100 * max(errors):.1f} %"
 
 
 if __name__ == "__main__":

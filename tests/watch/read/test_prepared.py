@@ -105,21 +105,21 @@ def test_where_looks_are_not_compared_it_belongs_to_forward() -> None:
     assert as_clocked(phases[::2]) == tuple(phases[::2])
 
 
-def test_padding_of_all_samples_is_a_cause_and_training_is_what_it_costs() -> None:
+@pytest.mark.parametrize(
+    ("held", "code", "text"),
+    [
+        ({"unused": 4096}, "padding", "80 % of a batch is padding at the end of all its samples. Training takes about"),
+        (
+            {"uneven": 4096.0}, "unequal-lengths",
+            "80 % of a batch is padding of samples that are shorter than its longest one. Training",
+        ),
+    ],
+)  # fmt: skip
+def test_padding_is_a_cause_and_training_is_what_it_costs(held: dict[str, Any], code: str, text: str) -> None:
     run = Planted()
     run.loader(**TRAINS)
-    run.worker(content=Content(10, 80, columns=5120, unused=4096))
+    run.worker(content=Content(10, 80, columns=5120, **held))
     account = run.account()
-    (cause,) = (one for one in account.causes if one.code == "padding")
+    (cause,) = (one for one in account.causes if one.code == code)
     assert cause.recoverable_s == pytest.approx(0.8 * 0.9)
-    assert "80 % of a batch is padding at the end of all its samples. Training takes about" in said(account)
-
-
-def test_padding_to_one_long_sample_is_another_cause() -> None:
-    run = Planted()
-    run.loader(**TRAINS)
-    run.worker(content=Content(10, 80, columns=5120, uneven=4096.0))
-    account = run.account()
-    (cause,) = (one for one in account.causes if one.code == "unequal-lengths")
-    assert cause.recoverable_s == pytest.approx(0.8 * 0.9)
-    assert "80 % of a batch is padding of samples that are shorter than its longest one. Training" in said(account)
+    assert text in said(account)
