@@ -80,8 +80,19 @@ class _Local(threading.local):
 
     timer: StageTimer | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A wrapper whose code is pickled, as cloudpickle and dill do, is a copy that times nothing."""
+        return types.SimpleNamespace, (), {"timer": None}
+
 
 local = _Local()
+
+
+class Held(types.SimpleNamespace):
+    """Functions of ours that a wrapper needs while a thread fetches a batch. A pickle of the wrapper has none."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return types.SimpleNamespace, ()
 
 
 def innermost(function: Any) -> Any:

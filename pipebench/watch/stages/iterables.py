@@ -11,7 +11,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-from pipebench.watch.record.exclusive_time import FUNCTIONS, local, name_of, stages
+from pipebench.watch.record.exclusive_time import FUNCTIONS, Held, local, name_of, stages
 from pipebench.watch.record.patches import Patches, is_wrapper, unseen
 from pipebench.watch.stages.called import is_own
 from pipebench.watch.stages.webdataset import Stage, only_iterates
@@ -56,16 +56,19 @@ def _watch(kind: type, name: str, patches: Patches) -> None:
         return
     if is_wrapper(plain):
         return
+    held = Held(timed=_timed)
 
     @unseen
     @functools.wraps(plain)
     def chained(self: Any, *args: Any, **kwargs: Any) -> Any:
         found = plain(self, *args, **kwargs)
-        if local.timer is None or found is self or not only_iterates(found):
-            return found
-        return Stage(found, stages.number(*_described(self)))
+        return found if local.timer is None or found is self else held.timed(self, found)
 
     patches.replace(owner, name, chained)
+
+
+def _timed(link: Any, iterator: Any) -> Any:
+    return Stage(iterator, stages.number(*_described(link))) if only_iterates(iterator) else iterator
 
 
 def _described(link: Any) -> tuple[str, str]:
