@@ -99,7 +99,8 @@ class Rows:
         self.sums.pace.due = lambda now: False  # type: ignore[method-assign]  # keeps what has been added up
         make = _IterableDatasetFetcher if hasattr(dataset, "__iter__") else _MapDatasetFetcher
         collate = how.get("collate", lambda samples: samples)
-        self.fetcher = fetching.watch_fetcher(make(dataset, how.get("batched", True), collate, False), self.sums)
+        made = make(dataset, how.get("batched", True), collate, how.get("drop_last", False))
+        self.fetcher = fetching.watch_fetcher(made, self.sums)
 
     def fetch(self, indices: Any) -> Any:
         return self.fetcher.fetch(indices)

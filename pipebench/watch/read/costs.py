@@ -43,7 +43,7 @@ def loop_costs(run: Run, found: LoaderFound) -> LoopCosts | None:
         loader=found.loader,
         workers=found.workers,
         prefetch_factor=found.prefetch_factor or 2,
-        samples=sum(one.samples for one in fetches) / sum(one.batches for one in fetches),
+        samples=sum(one.samples - one.unused for one in fetches) / sum(one.batches for one in fetches),
         iteration_s=loop.iteration_s,
         cpu_s=tuple(cpu for cpu, _ in made),
         blocked_s=tuple(blocked for _, blocked in made),

@@ -157,7 +157,8 @@ class FetchSums:
     wall time in them, `cpu_ns` the thread's CPU time with that of programs it waited for (at most the wall time), and
     `core_wait_ns` the time in which it had no core. `process_cpu_ns` and `read_bytes` are of the process since its
     start. `stages_ns` is the exclusive wall time of each stage, by its number; `whole_ns` includes the stages inside,
-    of functions. `lengths` are those of single samples. A failed batch counts in `failed` alone. `content` is of
+    of functions. `lengths` are those of single samples. A failed batch counts in `failed` alone. `unused` samples are
+    those of `samples` that no batch holds: of failed ones, and the rest of a dataset with `drop_last`. `content` is of
     batches that were looked at, `single` of a process's first.
     """
 
@@ -166,6 +167,7 @@ class FetchSums:
     end: int
     batches: int = 0
     samples: int = 0
+    unused: int = 0
     failed: int = 0
     busy_ns: int = 0
     cpu_ns: int = 0

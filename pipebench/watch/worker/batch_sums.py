@@ -62,6 +62,7 @@ class Sums:
 
     def _clear(self) -> None:
         self.samples = self.batches = self.failed = self.busy = self.cpu = self.core_wait = self.began = 0
+        self.unused = self.counted = 0
         self.lengths: dict[int, int] = {}
         self.slow_new: list[LongSample] = []
         self.content = Content()
@@ -113,18 +114,22 @@ class Sums:
             heapq.heappop(self.slow)
             self.slow_floor = self.slow[0][0]
 
-    def batch(self, began: int, now: int, cpu: int, core_wait: int, failed: bool) -> None:
+    def batch(self, began: int, now: int, cpu: int, core_wait: int, failed: bool, ended: bool = False) -> None:
         """Adds one fetch, and writes the sums if they are due, or if it is an early one that failed.
 
         In nanoseconds: `cpu` is the thread's CPU time in the fetch, and `core_wait` the time in which it had no core.
+        `ended`: there was no more batch in the dataset.
         """
+        made = not (failed or ended)
         self.began = self.began or began
         self.busy += now - began
         self.cpu += cpu
         self.core_wait += core_wait
         self.failed += failed
-        self.batches += not failed
-        if self.room and not failed:
+        self.batches += made
+        self.unused += 0 if made else self.samples - self.counted
+        self.counted = self.samples
+        if self.room and made:
             self.room -= 1
             self.single.append(OneBatch(began, now - began, cpu, core_wait))
         self.teller.after_batch(self.busy)
@@ -167,6 +172,7 @@ class Sums:
             now,
             batches=self.batches,
             samples=self.samples,
+            unused=self.unused,
             failed=self.failed,
             busy_ns=self.busy,
             cpu_ns=self.cpu,

@@ -68,15 +68,14 @@ def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
         if present is not None:
             present.begin()
         waited, cpu = core_wait_ns(), _cpu_ns()  # system calls: outside the rows, once a batch
-        failed, found = True, None
+        failed, ended, found = True, False, None
         began = timer.begin()
         try:
             found = plain(*index)
             failed = False
             return found
         except StopIteration:
-            failed = False
-            sums.batches -= 1
+            failed, ended = False, True
             raise
         finally:
             local.timer = None
@@ -86,7 +85,7 @@ def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
             cpu, waited = min(_cpu_ns() - cpu, timer.last - began), core_wait_ns() - waited
             if present is not None:
                 present.end()
-            _note(sums, began, (cpu, waited), failed, found)
+            _note(sums, began, (cpu, waited), (failed, ended), found)
 
     fetcher.fetch = fetch
     return fetcher
@@ -97,12 +96,12 @@ def _cpu_ns() -> int:
     return thread_time_ns() + children_cpu_ns()
 
 
-def _note(sums: Sums, began: int, counts: tuple[int, int], failed: bool, found: Any) -> None:
+def _note(sums: Sums, began: int, counts: tuple[int, int], outcome: tuple[bool, bool], found: Any) -> None:
     """Adds one fetch to the sums. A fault in this ends the recording, never the script."""
     try:
         if found is not None:
             sums.look_into(found)
-        sums.batch(began, sums.timer.last, *counts, failed)
+        sums.batch(began, sums.timer.last, *counts, *outcome)
         if found is not None and sums.place.worker is not None:
             pickling.meter.made(found, sums.round, sums.number, began, sums.timer.last)
         sums.number += 1

@@ -70,6 +70,13 @@ def test_a_batch_is_divided_into_computing_waiting_for_a_core_and_being_blocked(
     assert (found.workers, found.prefetch_factor, found.samples) == (1, 3, 8)
 
 
+def test_samples_that_no_batch_holds_are_not_given_to_the_training() -> None:
+    fetches = [_fetch(10 * one) for one in range(19)]
+    last = _fetch(190, batches=2, samples=21, unused=5)
+    found = _costs([[*fetches, last]], [_turn(one) for one in range(20)])
+    assert found is not None and found.samples == 8
+
+
 def test_batches_of_several_workers_stand_in_their_order() -> None:
     """The 1st and 2nd worker make batches of 10 and 20 ms in turn; the first two of each are start-up."""
     one, two = ([_fetch(begin + 40 * nth, busy, busy) for nth in range(8)] for begin, busy in ((0, 10), (1, 20)))
