@@ -172,6 +172,7 @@ class Live:
         fetched[line.loader, "batches"] += line.batches
         fetched[line.loader, "busy"] += line.busy_ns
         names = self._names.get(file, {})
+        names |= {number: names[around] for number, around in line.left.items() if around in names}
         for number, spent in line.stages_ns.items():
             self._sums.stages[line.loader, names.get(number, f"stage.{number}")] += spent
         self._queue.made(line)

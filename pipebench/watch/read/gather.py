@@ -77,8 +77,15 @@ class Process:
         return self.started.worker
 
     @cached_property
+    def left(self) -> dict[int, int]:
+        """Stages that were timed only at first, and the ones that have their time since then."""
+        return {stage: around for line in self.of(FetchSums) for stage, around in line.left.items()}
+
+    @cached_property
     def stages(self) -> dict[int, StageName]:
-        return {line.number: line.stage for line in self.of(NewStage)}
+        """The stages by their numbers. One that is in `left` goes by the name of the stage around it."""
+        named = {line.number: line.stage for line in self.of(NewStage)}
+        return {number: named.get(_around(number, self.left), stage) for number, stage in named.items()}
 
     def stage(self, number: int) -> StageName:
         return self.stages.get(number, StageName("getitem", f"stage {number}"))
@@ -90,6 +97,14 @@ class Process:
     def moment(self, name: Literal["warm", "stop", "end"]) -> int | None:
         """When the process first reached this point; None if it never did."""
         return next((line.at for line in self.of(Moment) if line.name == name), None)
+
+
+def _around(number: int, left: dict[int, int]) -> int:
+    passed: set[int] = set()
+    while number in left and number not in passed:
+        passed.add(number)
+        number = left[number]
+    return number
 
 
 NO_LOADER = 0

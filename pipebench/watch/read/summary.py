@@ -370,7 +370,8 @@ def _whole_shares(sums: list[tuple[Process, FetchSums]], busy: float) -> dict[St
     """The share of the workers' time of each function with the stages inside it. Functions that call each other: 1."""
     spent: Counter[StageName] = Counter()
     for process, record in sums:
-        spent.update({process.stage(number): one for number, one in record.whole_ns.items()})
+        timed = {number: one for number, one in record.whole_ns.items() if number not in process.left}
+        spent.update({process.stage(number): one for number, one in timed.items()})
     return {key: min(1.0, one * _NS / busy) for key, one in spent.items()} if busy else {}
 
 

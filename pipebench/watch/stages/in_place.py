@@ -102,14 +102,16 @@ class _Timed:
         if self.whole and before != self.stage:  # else it called itself
             timer.whole[self.stage] += timer.last - began
         if self.left:
-            self._tries(timer.last - began)
+            self._tries(timer, before, began)
         if self.calls_itself and not self.stopped:
             self.exchange(self.own, self.ours)
 
-    def _tries(self, took: int) -> None:
-        self.left, self.spent = self.left - 1, self.spent + took
+    def _tries(self, timer: StageTimer, before: int, began: int) -> None:
+        self.left, self.spent = self.left - 1, self.spent + timer.last - began
         if not self.left and self.spent < _TRIED * _SHORT_NS:
             self.stop()
+            if before != self.stage:
+                timer.left[self.stage] = before
 
 
 def _calling(timed: _Timed, own: types.CodeType) -> types.CodeType:

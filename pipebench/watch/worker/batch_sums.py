@@ -181,6 +181,7 @@ class Sums:
             read_bytes=read_bytes(),
             stages_ns=used,
             whole_ns=calls,
+            left=self.timer.left,
             lengths=self.lengths,
             slow=self.slow_new,
             gc=collections.take(),
@@ -192,6 +193,7 @@ class Sums:
         )
         self.recording.write(line)
         self.timer.hidden = hidden._replace(errors=0, spent_ns=0)
+        self.timer.left = {}
         for stage in (*used, *calls):
             sums[stage] = whole[stage] = 0
         self._clear()

@@ -298,6 +298,14 @@ def test_names_that_hold_paths_become_tokens_that_last(tmp_path: Path) -> None:
     assert name.startswith("stage_ms/label.load") and "me" not in name.partition("label")[2] and "cat" not in name
 
 
+def test_a_function_that_is_timed_no_longer_is_in_the_row_around_it(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    program.write("11-0", *[NewStage(one, StageName("function", f"step{one}")) for one in (3, 4)])
+    program.turn()
+    program.fetch(stages_ns={3: 6 * MS, 4: 6 * MS}, left={4: 3})
+    assert latest(program).values["stage_ms/function.step3"] == 12
+
+
 def test_there_are_only_so_many_series(tmp_path: Path) -> None:
     program = Program(tmp_path)
     program.write("11-0", *[NewStage(one, StageName("label", f"sample {one}")) for one in range(3, 200)])

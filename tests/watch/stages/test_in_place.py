@@ -187,8 +187,9 @@ def test_what_calls_itself_takes_no_more_of_the_stack(
 def test_it_can_be_left_for_good(patches: Patches, timer: StageTimer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_place, "_TRIED", 1)
     in_place.watch(simple, STAGE, patches, whole=True)  # type: ignore[arg-type]
+    timer.switch(STAGE + 1)
     simple(1)
-    assert in_place.can_be_timed(simple) and timer.sums[STAGE] == 10
+    assert in_place.can_be_timed(simple) and timer.sums[STAGE] == 10 and timer.left == {STAGE: STAGE + 1}
 
 
 def test_what_somebody_exchanges_later_stays(patches: Patches, timer: StageTimer) -> None:
