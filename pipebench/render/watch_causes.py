@@ -262,8 +262,8 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     ),
     "prepare": lambda one, values, part: in_loop.preparing(values, part) + _saving(one, _in_workers(values)),
     "each-makes-all": lambda one, values, part: (
-        f"{_waits(one, part)}. Each makes all samples of the stream and gives only its part: decoders and transforms "
-        f"run {values['times']:.1f} times for each sample. More workers bring nothing then."
+        f"{_waits(one, part)}. Each makes all samples of the stream and gives only its part: what makes a sample "
+        f"runs {values['times']:.1f} times for each. More workers bring nothing then."
         + _saving(one, "Choosing the part before the work")
     ),
     "few-cores": lambda one, values, part: (

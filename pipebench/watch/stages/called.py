@@ -9,6 +9,7 @@ is another one while the cache around it stays as it is.
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 import types
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from pipebench.watch.record.exclusive_time import stages
-from pipebench.watch.record.patches import Patches, is_ours
+from pipebench.watch.record.patches import Patches, is_ours, is_wrapper
 from pipebench.watch.record.worker_lines import Holds
 from pipebench.watch.stages import in_place
 
@@ -109,11 +110,13 @@ def _from(
 ) -> Iterator[_Called]:
     """What `function` calls, and what that calls in turn: in the same package, in the user's code, and in a getter."""
     for found in _named(function, dataset, may_change):
-        plain = plain_function(found.function)
+        lazy = _generator_function(found.function)
+        plain = lazy or plain_function(found.function)
         if plain is None or id(plain.__code__) in seen or len(seen) >= _MOST:
             continue
         seen.add(id(plain.__code__))
-        yield found
+        if not lazy:
+            yield found
         follows = found.name in GETTERS or _package(plain) == _package(function) or is_own(plain)
         if depth < _DEEPEST and follows:
             yield from _from(plain, found.of, seen, may_change, depth + 1)
@@ -173,6 +176,13 @@ def with_inner(code: types.CodeType) -> Iterator[types.CodeType]:
     for one in code.co_consts:
         if isinstance(one, types.CodeType):
             yield from with_inner(one)
+
+
+def _generator_function(found: Any) -> types.FunctionType | None:
+    """A generator function. A call of it does no work, but what it calls works inside the row that takes its items."""
+    inner = _without_static(found)
+    lazy = isinstance(inner, types.FunctionType) and inspect.isgeneratorfunction(inner) and not is_wrapper(inner)
+    return inner if lazy and not _is_standard(inner.__code__.co_filename) else None
 
 
 def plain_function(found: Any) -> types.FunctionType | None:

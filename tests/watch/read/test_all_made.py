@@ -52,6 +52,60 @@ def test_it_is_told_by_entries_of_rows(run: Run, times: float | None) -> None:
     assert times_made(run, 1) == times
 
 
+def _stream(workers: int, first: list[int], later: int, opened: int = 0, also: str = "") -> Run:
+    """Streams without decoders. A sample takes `later` calls of `encode`, a worker's first one those of `first`.
+
+    Each call runs `ngrams`, and `also` once in each sample. A file is `opened` in so many samples of a batch.
+    """
+    names = {
+        0: StageName("getitem", "fetch"),
+        1: StageName("getitem", "Log.__iter__"),
+        2: StageName("function", "Log.encode"),
+        3: StageName("function", "ngrams"),
+        4: StageName("function", "open_file"),
+        5: StageName("function", also),
+        6: StageName("collate", "collate"),
+    }
+
+    def sample(calls: int, more: list[int]) -> list[int]:
+        return [1, *more, *[2, 3, 2, 1] * calls, *([5, 1] if also else []), 0]
+
+    def batch(number: int, one: int) -> BatchInFull:
+        begun = sample(first[one] if number == 0 else later, [])
+        rest = [stage for nth in range(3) for stage in sample(later, [4, 1] if nth < opened else [])]
+        return BatchInFull(1, 0, number, 0, 9, [part for stage in (*begun, *rest, 6, 0) for part in (0, stage)])
+
+    made = [
+        Process(
+            [
+                ProcessStarted(20 + one, "worker", 0, 1, one, "fork"),
+                *(NewStage(*pair) for pair in names.items()),
+                *(batch(number, one) for number in range(3)),
+            ]
+        )
+        for one in range(workers)
+    ]
+    script = Process([ProcessStarted(1, "script", 0), LoaderFound(1, "Log", workers, BATCH, "fork", 2)])
+    return Run([script, *made], ShownTime(), (1,))
+
+
+@pytest.mark.parametrize(
+    ("run", "times"),
+    [
+        (_stream(2, [1, 2], 2), 2.0),
+        (_stream(3, [1, 2, 3], 3), 3.0),
+        (_stream(2, [1, 2], 2, opened=1), 2.0),
+        (_stream(2, [2, 2], 2), None),  # a sample is a pair of texts
+        (_stream(2, [1, 1], 1), None),  # each makes its own part
+        (_stream(2, [1, 2], 2, also="joined"), None),  # of two texts, but for the very first one
+        (_stream(2, [900, 900], 1), None),  # a buffer fills at first
+        (_stream(2, [0, 0], 0), None),
+    ],
+)
+def test_without_decoders_the_first_sample_tells(run: Run, times: float | None) -> None:
+    assert times_made(run, 1) == times
+
+
 def test_it_is_the_cause_of_waits_for_busy_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipebench.watch.read.causes.times_made", lambda run, loader: 2.0)
     run = Planted()
@@ -60,4 +114,4 @@ def test_it_is_the_cause_of_waits_for_busy_workers(monkeypatch: pytest.MonkeyPat
         run.worker(number)
     account = run.account()
     assert account.causes[0].code == "each-makes-all" and account.causes[0].recoverable_s == pytest.approx(0.6)
-    assert "decoders and transforms run 2.0 times for each sample. More workers bring nothing then." in said(account)
+    assert "what makes a sample runs 2.0 times for each. More workers bring nothing then." in said(account)
