@@ -50,7 +50,7 @@ HOUSE = {
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described like_a_device in_loop together all_made collectives bound bound_of_ranks "
     "drilled hand_off script_cpu costs over_time loop_clock host_use moves prepared account verdict waiting stalls "
-    "series of_causes loop_causes warming causes notes summary rank_pace ranks programs merged",
+    "series of_causes loop_causes without_workers warming causes notes summary rank_pace ranks programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",
     "watch.trace": "tracks device_timeline excerpt perfetto",
@@ -58,8 +58,8 @@ HOUSE = {
     "remedies": "seen source decorated opening files as_tensors bytes_across cache callbacks copies decoders "
     "divide_first earlier resize_first crop_first draft packed_crops from_bytes getitems in_one_tensor in_order kept "
     "knock_out lookup opencv_resize persistent_workers num_workers in_workers one_iterator one_thread padding "
-    "like_lengths pin_memory prefetch_factor ring_collate sampler_ahead slow_lines spread_evenly start_method unlocked "
-    "validation",
+    "like_lengths one_row pin_memory prefetch_factor ring_collate sampler_ahead slow_lines spread_evenly start_method "
+    "unlocked validation",
     "advise": "judging streams whole_run sync_cause shared_resource trial conductor snippet tail live_run command",
     "before_after": "loaders estimates figures watched differing whole",
     "region": "",

@@ -364,8 +364,7 @@ class Conductor:
     def _finding(self, change: Change, by: Literal["windows", "passes"], goes_on: bool) -> Finding:
         found = self._trial.ratios()
         gain = judging.gain(found)
-        short = "" if self._trial.enough() or (self._trial.readable and self.left_s > 0) else "budget"
-        reason = self._trial.failed or (short if goes_on else "script-ended")
+        reason = self._trial.failed or (self._trial.cut_short(self.left_s) if goes_on else "script-ended")
         difference, cache = self._trial.difference, cache_of(self.seen, self._trial.repeats, change)
         if cache is not None and cache.once and change.if_once:
             change = replace(change, title=change.if_once[0], how=change.if_once[1:], cost="none")

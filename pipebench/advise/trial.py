@@ -55,6 +55,15 @@ class Trial:
         most = judging.MOST_PAIRS if not self.earlier else len(self.earlier) + judging.MOST_PAIRS
         return judging.enough(self.ratios(), most)
 
+    def cut_short(self, left_s: float) -> str:
+        """Why there are too few pairs, if the budget leaves so many seconds; "" if there are enough.
+
+        Without a pair in more than its time, a change is likely to be much slower than what it was compared with.
+        """
+        if self.enough() or (self.readable and left_s > 0):
+            return ""
+        return "budget" if left_s <= 0 or self.ratios() else "no-pair"
+
     def hear(self, line: TrialLine) -> None:
         """Takes in what the script's process tells of this trial. Of the workers' differences, the largest is kept."""
         if isinstance(line, TrialWindow):

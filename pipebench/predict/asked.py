@@ -13,9 +13,10 @@ from pipebench.units import printable
 
 STEP = "step"  # the name of the loop's own work
 _SERIALISE = "serialise"
-# What handing a batch over costs if nothing is known: half of the 2 ms that docs/figures/watch.md gives for an image of
-# 0.6 MB is work of the worker's feeder thread, half of it is work of the loop.
-_HAND_OFF_S = 0.001
+# What handing a batch over takes if nothing is known: 1.1 to 1.5 ms for a few bytes, 2.0 to 2.8 for an image of 0.6 MB.
+# Each further tensor has a descriptor of its own (docs/figures/watch.md).
+USUAL_HAND_OFF_S, _TENSOR_S = 0.002, 0.0003
+_USUAL_TENSORS = 2  # images and labels
 
 
 def changed(passport: Passport, asked: Asked) -> list[LoopCosts]:
@@ -35,8 +36,14 @@ def changed(passport: Passport, asked: Asked) -> list[LoopCosts]:
 
 
 def handed_over(costs: LoopCosts) -> LoopCosts:
-    """Without workers, no hand-off was seen: its costs are assumed."""
-    return costs if costs.workers else replace(costs, receive_s=_HAND_OFF_S, feeder_cpu_s=_HAND_OFF_S)
+    """Without workers, no hand-off was seen. It is assumed: half of it is work of the loop, and half of a worker."""
+    half = hand_off_s(costs) / 2
+    return costs if costs.workers else replace(costs, receive_s=half, feeder_cpu_s=half)
+
+
+def hand_off_s(costs: LoopCosts) -> float:
+    """The seconds that handing a batch over is assumed to take, by its tensors, if the loader has no workers."""
+    return USUAL_HAND_OFF_S + _TENSOR_S * max(0.0, (costs.tensors or 0.0) - _USUAL_TENSORS)
 
 
 def _consumed(costs: LoopCosts, samples_per_s: float) -> LoopCosts:

@@ -25,7 +25,7 @@ def foretelling(watched: WatchResult, loader: int) -> Foretell:
 def with_predictions(advice: Advice, watched: WatchResult) -> Advice:
     """The advice, in which findings have a predicted speed-up, if the simulation knows it. What was tried has one, too.
 
-    A change that was begun and failed has none.
+    A change that was begun and failed has none, nor one that was slower in the only pair that there was time for.
     """
     passport = passport_of(watched, advice)
     if passport is None:
@@ -33,7 +33,8 @@ def with_predictions(advice: Advice, watched: WatchResult) -> Advice:
     told = _by(passport)
 
     def of(one: Finding) -> Finding:
-        known = one.gain is not None or one.change.untried or one.reason in ("budget", "pass-length")
+        late = one.reason in ("budget", "pass-length") and all(ratio > 1 for ratio in one.ratios)
+        known = one.gain is not None or one.change.untried or late
         return replace(one, predicted=told(one.change)) if known else one
 
     return replace(advice, findings=tuple(map(of, advice.findings)))

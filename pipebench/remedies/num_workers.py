@@ -42,7 +42,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
             _change(seen, down), predicted=without(seen.watched, seen.could_save("workers-compete")), asked_for=True
         )
     told = any(one.outcome == "gain" or one.reason == "workers-compute" for one in tried)
-    if seen.waits and not (compete and told):
+    if seen.waits and not (compete and told) and not seen.has_cause("many-tensors"):
         up = _up(seen, counts)
         if up is not None:
             return _change(seen, up)

@@ -279,6 +279,11 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
         f"takes about {part} for it." + _saving(one, "Batches of samples of like length")
     ),
     "no-workers": _no_workers,
+    "many-tensors": lambda one, values, part: (
+        f"Making batches inside the loop of loader {one.loader} took {part}{_stage_named(values)}. A batch has "
+        f"{values['tensors']:,.0f} tensors. It is made in {seconds(values['make_s'])}, and to hand one over from a "
+        f"worker would take about {seconds(values['hand_off_s'])}." + _saving(one, "One tensor in place of them")
+    ),
     "workers-blocked": _blocked,
     "storage": _storage,
     "memory-growth": _growth,

@@ -36,7 +36,7 @@ class LoopCosts:
     `iteration_s` is the measured time of an iteration, start-up not included. `core_wait_s` is the mean time in which
     the thread that made a batch was ready to run but had no core. `read_bytes` are the bytes that were read for a batch
     by system calls (memory maps do not count), `pipe_bytes` and `shared_bytes` those that crossed from worker to loop.
-    None: unknown.
+    `tensors` are those of a batch, of a loader without workers. None: unknown.
     """
 
     loader: int
@@ -61,6 +61,7 @@ class LoopCosts:
     read_bytes: float | None = None
     pipe_bytes: float | None = None
     shared_bytes: float | None = None
+    tensors: float | None = None
 
     def divisors(self) -> Iterator[float]:
         """Figures that are above 0 in every run."""

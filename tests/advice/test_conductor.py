@@ -237,6 +237,14 @@ def test_start_up_is_tried_by_passes():
     assert advice.chosen.change.predicted == pytest.approx(4.0 / 0.5)
 
 
+def test_a_change_that_gives_no_pair_in_twice_its_time_is_not_predicted():
+    """As first workers for batches of hundreds of tensors: what they take to cross is not known before."""
+    run = Planted(_workers({4: 0.1}), seen(0.7), pair_s=120.0)
+    advice = advice_on(run, 300.0)
+    found = next(one for one in advice.findings if one.change.settings == {"num_workers": 4})
+    assert (found.outcome, found.reason, found.ratios) == ("not-tried", "no-pair", ())
+
+
 @pytest.mark.parametrize(("startup_s", "first"), [(1.5, "windows"), (120.0, "passes")])
 def test_what_may_gain_most_is_tried_first(startup_s, first):
     """A pass takes 30 s and the start of workers. The loop waits for 70 % of an iteration."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from made_up_trials import seen
 
-from pipebench.remedies import divide_first, in_workers, like_lengths, padding
+from pipebench.remedies import divide_first, in_workers, like_lengths, one_row, padding
 from pipebench.results.account import Account, AccountRow, Cause
 
 PLACE = {"file": "train.py", "line": 71, "function": "augment"}
@@ -16,6 +16,7 @@ PLACE = {"file": "train.py", "line": 71, "function": "augment"}
     [
         (in_workers, Cause("prepare", 6.0, 4.0, 1, PLACE), "collate_fn"),
         (padding, Cause("padding", 4.0, 4.0, 1, {"share": 0.8}), "max(len(one) for one in samples)"),
+        (one_row, Cause("many-tensors", 4.0, 4.0, 1, {"tensors": 301}), "as one array or tensor"),
         (like_lengths, Cause("unequal-lengths", 4.0, 4.0, 1, {"share": 0.8}), "sort each stretch"),
         (divide_first, Cause("each-makes-all", 4.0, 4.0, 1, {"times": 2.0}), "files[info.id :: info.num_workers]"),
     ],
@@ -27,7 +28,7 @@ def test_its_gain_is_predicted_from_what_the_cause_could_save(remedy, cause, how
     assert found.predicted == pytest.approx(12 / 8)
 
 
-@pytest.mark.parametrize("remedy", [in_workers, padding, like_lengths, divide_first])
+@pytest.mark.parametrize("remedy", [in_workers, padding, like_lengths, divide_first, one_row])
 @pytest.mark.parametrize(
     "cause",
     [

@@ -55,8 +55,8 @@ def test_every_module_is_a_remedy_in_a_stated_order():
         "persistent_workers", "one_thread", "as_tensors", "copies", "in_one_tensor", "num_workers", "getitems",
         "prefetch_factor", "pin_memory", "ring_collate", "from_bytes", "in_order", "decoders",
         "lookup", "start_method", "bytes_across", "kept", "cache", "crop_first", "draft", "opencv_resize",
-        "resize_first", "knock_out", "one_iterator", "validation", "callbacks", "in_workers", "like_lengths", "padding",
-        "sampler_ahead", "slow_lines", "divide_first", "spread_evenly", "unlocked",
+        "resize_first", "knock_out", "one_iterator", "validation", "callbacks", "in_workers", "like_lengths",
+        "padding", "sampler_ahead", "slow_lines", "divide_first", "one_row", "spread_evenly", "unlocked",
     ]  # fmt: skip
 
 
@@ -315,6 +315,11 @@ def test_workers_that_would_wait_are_known_by_the_cpu_time_of_samples():
     assert _settings(num_workers.propose(figures, [])) == {"num_workers": 8}
     computes = replace(figures, loader=replace(waits, sample_cpu_s=0.01))
     assert _settings(num_workers.propose(computes, [])) == {"num_workers": 2}
+
+
+def test_no_workers_are_tried_where_batches_hold_many_tensors():
+    figures = _with_cause(seen(0.7, num_workers=0), replace(BLOCKED, code="many-tensors"), {2: 0.1})
+    assert num_workers.propose(figures, []) is None
 
 
 @pytest.mark.parametrize(

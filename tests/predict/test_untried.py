@@ -28,6 +28,25 @@ def test_what_could_not_be_tried_is_predicted_where_the_simulation_knows_it() ->
     assert found.findings[1].gain == tried.gain and found.findings[1].predicted is not None  # beside what was tried
 
 
+def test_what_was_slower_in_its_only_pair_is_not_predicted() -> None:
+    slow, fast = (replace(_not_tried({"num_workers": 4}), ratios=(one,)) for one in (0.2, 1.4))
+    begun = _not_tried({"num_workers": 4}, "no-pair")
+    found = with_predictions(Advice((slow, fast, begun), None, 1, "", 0, 180.0, 60.0, "budget"), WATCHED)
+    assert [one.predicted is None for one in found.findings] == [True, False, True]
+
+
+def test_first_workers_are_slower_where_hundreds_of_tensors_would_cross() -> None:
+    few, many = (
+        replace(made(cpu=0.008, step=0.003, iteration_s=0.011, workers=0), tensors=tensors) for tensors in (2.0, 301.0)
+    )
+    told = []
+    for costs in (few, many):
+        advice = Advice((_not_tried({"num_workers": 2}),), None, 1, "", 0, 180.0, 60.0, "budget")
+        told.append(with_predictions(advice, replace(WATCHED, costs=(costs,))).findings[0].predicted)
+    assert told[0] is not None and told[1] is not None
+    assert told[0].speedup > 1.2 and told[1].high < 0.5
+
+
 def test_without_costs_nothing_is_predicted() -> None:
     advice = Advice((_not_tried({"num_workers": 4}),), None, 1, "", 0, 180.0, 60.0, "budget")
     assert with_predictions(advice, watched()) == advice

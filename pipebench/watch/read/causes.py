@@ -17,10 +17,11 @@ from pipebench.watch.read.host_use import worker_threads
 from pipebench.watch.read.loop_causes import callbacks, padding, preparing, training
 from pipebench.watch.read.moves import LEAST_CORES, USED_UP, cores_of, idle_cores, longest_hand_off_s, slow_hand_off
 from pipebench.watch.read.moves import busy as busy_of
-from pipebench.watch.read.of_causes import MATTERS, Seen
+from pipebench.watch.read.of_causes import MATTERS, Seen, stage_values
 from pipebench.watch.read.script_cpu import stretches
 from pipebench.watch.read.stalls import period_of, waits_of
 from pipebench.watch.read.warming import warming
+from pipebench.watch.read.without_workers import no_workers
 
 _OF_RUN = 0.02
 _OF_LOOPS = 0.1  # waits for a core, which scatter more
@@ -136,29 +137,6 @@ def _plain(code: str, *rows: str, on_device: bool = False) -> Callable[[Seen], I
     return found
 
 
-def no_workers(seen: Seen) -> Iterable[Cause]:
-    """Batches that are made inside the loop, or by one thread beside it, for which the loop waits."""
-    for one in seen.in_loop:
-        if not one.workers:
-            rows = ("make-batch", "wait-for-worker")
-            waits = seen.s(rows[1], loader=one.loader) > seen.s(rows[0], loader=one.loader)
-            values = {"usable_cores": seen.result.usable_cores, **_stage_values(seen, one)}
-            values |= {"made_by": one.made_by} if one.made_by else {}
-            values |= {"by_thread": 1} if waits else {}
-            spent, saved = seen.s(*rows, loader=one.loader), seen.saved(*rows, loader=one.loader)
-            yield Cause("no-workers", spent, saved, one.loader, values)
-
-
-def _stage_values(seen: Seen, one: LoaderResult) -> dict[str, str | int | float]:
-    stage = seen.stage(one)
-    if stage is None:
-        return {}
-    return {
-        "stage": stage.name, "kind": stage.kind, "includes_read": int(stage.includes_read),
-        "stage_share": stage.worker_share, "sample_s": one.sample_s or 0.0,
-    }  # fmt: skip
-
-
 def waiting(seen: Seen) -> Iterable[Cause]:
     """Why no batch was there: the workers never rest, or they rest and the loop waits all the same."""
     for one in seen.in_loop:
@@ -216,7 +194,7 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
         **whole.values, "cpu_share": min(1.0, on_cpu), "cores_used": used, "script_cores": script or 0.0,
         "usable_cores": cores,
         **({"idle_cores": idle} if host is not None and host.foreign_cores is not None else {}),
-        **_stage_values(seen, one),
+        **stage_values(seen, one),
     }  # fmt: skip
     cause = replace(whole, values=values)
     used_up = script is not None and used + script >= USED_UP * cores
@@ -272,7 +250,7 @@ def short_of_cores(seen: Seen) -> Iterable[Cause]:
         rivals = used + seen.result.taken_cores + max(0.0, script - 1.0)
         waited = _without_core_s(seen, one) * used / rivals
         if waited >= _OF_LOOPS * seen.loops_s:
-            values = {"workers": one.workers, "busy": busy, "core_s": waited, **_stage_values(seen, one)}
+            values = {"workers": one.workers, "busy": busy, "core_s": waited, **stage_values(seen, one)}
             yield Cause("stage", waited, waited, one.loader, values)
 
 

@@ -61,8 +61,15 @@ def loop_costs(run: Run, found: LoaderFound) -> LoopCosts | None:
         core_wait_s=sum(one.core_wait_ns for one in fetches) * _NS / sum(one.batches for one in fetches),
         read_bytes=_read_bytes(lines),
         pipe_bytes=pipe_bytes if found.workers else None,
+        tensors=_tensors(run, found),
         shared_bytes=statistics.fmean(one.made.shared_bytes for one in followed) if followed else None,
     )
+
+
+def _tensors(run: Run, found: LoaderFound) -> float | None:
+    lines = [one for _, one in run.sums(found.loader)]
+    counted = sum(one.counted for one in lines)
+    return sum(one.tensors for one in lines) / counted if counted and not found.workers else None
 
 
 def _passes(turns: Sequence[LoopSums]) -> Iterable[list[LoopSums]]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pipebench.predict.asked import USUAL_HAND_OFF_S, hand_off_s
 from pipebench.predict.more_workers import more_workers
 from pipebench.predict.passports import passport_of
 from pipebench.predict.planning import foreseen
@@ -25,9 +26,6 @@ _OF_OTHERS = 0.5  # of a core, used by others: then what a change brings depends
 _MOSTLY = 0.5  # of its time, a worker neither computes nor wants a core
 USED_UP = 0.9  # of the usable cores
 LEAST_CORES = 0.1  # of a core: what another worker needs at least, however much it sleeps
-# What `next()` takes when a worker has nothing to do but hand a batch over: 1.1 to 1.5 ms for a few bytes, 2.0 to 2.8
-# for an image of 0.6 MB (docs/figures/watch.md).
-HAND_OFF_S = 0.002
 
 
 def largest_stage(result: WatchResult, main: LoaderResult) -> StageResult | None:
@@ -160,8 +158,10 @@ def _first_workers(result: WatchResult, main: LoaderResult, stage: StageResult) 
     made_s = parts.get("make-batch", main.wait_s_per_iteration or 0.0)
     if parts.get("wait-for-worker", 0.0) > parts.get("make-batch", 0.0):  # one thread beside the loop makes them
         return NextMove("workers-for-thread", result.usable_cores, to_workers=2) if result.usable_cores >= 2 else None
-    if made_s <= HAND_OFF_S:
-        cheaper = NextMove("make-stage-cheaper", result.usable_cores, hand_off_s=HAND_OFF_S, batch_s=made_s)
+    passport = passport_of(result, loader=main.loader) if result.costs else None
+    handed_s = hand_off_s(passport.costs) if passport is not None else USUAL_HAND_OFF_S
+    if made_s <= handed_s:
+        cheaper = NextMove("make-stage-cheaper", result.usable_cores, hand_off_s=handed_s, batch_s=made_s)
         return _of_stage(cheaper, main, stage)
     workers, predicted = _foreseen(result, main)
     if result.usable_cores < 2 and not _gains(predicted):

@@ -85,3 +85,13 @@ class Seen:
         if len(lines) < 2 or lines[-1].end <= lines[0].end:
             return None
         return (lines[-1].cpu_ns - lines[0].cpu_ns) / (lines[-1].end - lines[0].end)
+
+
+def stage_values(seen: Seen, one: LoaderResult) -> dict[str, str | int | float]:
+    stage = seen.stage(one)
+    if stage is None:
+        return {}
+    return {
+        "stage": stage.name, "kind": stage.kind, "includes_read": int(stage.includes_read),
+        "stage_share": stage.worker_share, "sample_s": one.sample_s or 0.0,
+    }  # fmt: skip

@@ -160,7 +160,7 @@ class FetchSums:
     of functions. `left` are stages that are timed no longer, each with the stage that has its time since then.
     `lengths` are those of single samples. A failed batch counts in `failed` alone. `unused` samples are those of
     `samples` that no batch holds: of failed ones, and the rest of a dataset with `drop_last`. `content` is of batches
-    that were looked at, `single` of a process's first.
+    that were looked at, `single` of a process's first. Without workers, `tensors` are those of `counted` batches.
     """
 
     loader: int
@@ -184,6 +184,8 @@ class FetchSums:
     pickled: Pickled = field(default_factory=Pickled)
     handed: list[HandedOver] = field(default_factory=list)
     content: Content = field(default_factory=Content)
+    tensors: int = 0
+    counted: int = 0
     hidden: Hidden = field(default_factory=Hidden)
     single: list[OneBatch] = field(default_factory=list)
 

@@ -62,7 +62,7 @@ class Sums:
 
     def _clear(self) -> None:
         self.samples = self.batches = self.failed = self.busy = self.cpu = self.core_wait = self.began = 0
-        self.unused = self.counted = 0
+        self.unused = self.before = self.tensors = self.counted = 0
         self.lengths: dict[int, int] = {}
         self.slow_new: list[LongSample] = []
         self.content = Content()
@@ -75,6 +75,9 @@ class Sums:
         try:
             if (found := contents.content_of(batch)) is not None:
                 self.content = Content._make(one + more for one, more in zip(self.content, found, strict=True))
+            if self.place.worker is None:
+                self.tensors += contents.tensors_in(batch)
+                self.counted += 1
         except Exception as error:  # a batch may be an object of any kind
             self.looks = False
             self.recording.fault("counting what a batch holds", error)
@@ -127,8 +130,8 @@ class Sums:
         self.core_wait += core_wait
         self.failed += failed
         self.batches += made
-        self.unused += 0 if made else self.samples - self.counted
-        self.counted = self.samples
+        self.unused += 0 if made else self.samples - self.before
+        self.before = self.samples
         if self.room and made:
             self.room -= 1
             self.single.append(OneBatch(began, now - began, cpu, core_wait))
@@ -188,6 +191,8 @@ class Sums:
             pickled=pickling.meter.take(),
             handed=pickling.meter.take_handed(),
             content=self.content,
+            tensors=self.tensors,
+            counted=self.counted,
             hidden=hidden,
             single=self.single,
         )

@@ -1,4 +1,4 @@
-"""Counts what a batch holds besides samples: tokens and their padding, frames, seconds of sound.
+"""Counts what a batch holds besides samples: tensors, tokens and their padding, frames, seconds of sound.
 
 Only what a batch shows by the names of its entries is counted, and nothing on a device.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ _INTEGERS = ("int64", "int32", "int16", "uint16", "uint32")
 _FEW_KERNELS = "torch.uint16", "torch.uint32"  # torch finds no maximum of these
 _WIDE = 16  # columns; narrower tables are features
 _ENTRIES = 20
+_MOST = 4096  # objects in which tensors are looked for
 _LENGTHS = 3  # of the samples of a batch: fewer may be flags
 
 
@@ -43,6 +45,28 @@ def _first(batch: Any) -> Any:
         elif isinstance(one, Sequence) and not isinstance(one, (str, bytes)):
             waiting = [*one[:10], *waiting]
     return None
+
+
+def tensors_in(batch: Any) -> int:
+    """The tensors of a batch: each would cross from a worker by itself. Of a very large batch, those met first."""
+    tensor = getattr(sys.modules.get("torch"), "Tensor", ())
+    found = 0
+    seen: set[int] = set()
+    waiting = [batch]
+    while waiting and len(seen) < _MOST:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, tensor):
+            found += 1
+        elif isinstance(one, Mapping):
+            waiting += itertools.islice(one.values(), _MOST)
+        elif isinstance(one, (list, tuple)):
+            waiting += one[:_MOST]
+        elif not isinstance(one, (type, types.ModuleType, types.FunctionType)):
+            waiting += getattr(one, "__dict__", {}).values()
+    return found
 
 
 def content_of(batch: Any) -> Content | None:

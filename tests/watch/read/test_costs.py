@@ -209,3 +209,11 @@ def test_between_two_batches_a_worker_does_little(gap_ms: float, expected: float
 
 def test_a_loop_of_which_nothing_was_seen_has_no_costs() -> None:
     assert _costs([[]], [_turn(0)]) is None and _costs([[_fetch(0)]], []) is None
+
+
+def test_tensors_are_counted_where_there_are_no_workers() -> None:
+    fetches = [_fetch(10 * one, tensors=301 * (one == 3), counted=int(one == 3)) for one in range(20)]
+    found = _costs([fetches], [_turn(one, parts={MAKE: 3}) for one in range(20)], workers=0)
+    assert found is not None and found.tensors == 301
+    unknown = _costs([[_fetch(10 * one) for one in range(20)]], [_turn(one) for one in range(20)], workers=0)
+    assert unknown is not None and unknown.tensors is None

@@ -1,0 +1,39 @@
+"""The cause of batches that are made inside the loop: no workers, or so many tensors that workers would not help. Pure.
+
+A worker hands each tensor of a batch over by itself, with a descriptor. Where that takes longer than the batch takes to
+make, workers slow the loop down, however much is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pipebench.predict.asked import hand_off_s
+from pipebench.results.account import Cause
+from pipebench.results.watched import LoaderResult
+from pipebench.watch.read.of_causes import Seen, stage_values
+
+_MANY = 32  # tensors of a batch
+
+
+def no_workers(seen: Seen) -> Iterable[Cause]:
+    """Batches that are made inside the loop, or by one thread beside it, for which the loop waits."""
+    for one in seen.in_loop:
+        if not one.workers:
+            rows = ("make-batch", "wait-for-worker")
+            waits = seen.s(rows[1], loader=one.loader) > seen.s(rows[0], loader=one.loader)
+            values = {"usable_cores": seen.result.usable_cores, **stage_values(seen, one)}
+            values |= {"made_by": one.made_by} if one.made_by else {}
+            values |= {"by_thread": 1} if waits else {}
+            spent, saved = seen.s(*rows, loader=one.loader), seen.saved(*rows, loader=one.loader)
+            many = None if waits else _many_tensors(seen, one)
+            code = "no-workers" if many is None else "many-tensors"
+            yield Cause(code, spent, saved, one.loader, values | (many or {}))
+
+
+def _many_tensors(seen: Seen, one: LoaderResult) -> dict[str, str | int | float] | None:
+    """The tensors of a batch, and the seconds that it takes to make it and to hand it over. None: workers can help."""
+    costs = next((its for its in seen.result.costs if its.loader == one.loader), None)
+    if costs is None or (costs.tensors or 0.0) < _MANY or hand_off_s(costs) < costs.made_s:
+        return None
+    return {"tensors": costs.tensors or 0.0, "make_s": costs.made_s, "hand_off_s": hand_off_s(costs)}

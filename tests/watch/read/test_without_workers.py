@@ -1,0 +1,28 @@
+"""Batches that are made inside the loop: workers are the remedy, unless handing a batch over takes longer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from made_up_costs import made
+from made_up_trials import watched
+
+from pipebench.results.account import Account
+from pipebench.watch.read.of_causes import Seen
+from pipebench.watch.read.without_workers import no_workers
+
+
+@pytest.mark.parametrize(
+    ("tensors", "cpu_s", "code"),
+    [(2.0, 0.01, "no-workers"), (301.0, 0.01, "many-tensors"), (301.0, 0.5, "no-workers"), (None, 0.01, "no-workers")],
+)
+def test_many_tensors_are_the_cause_where_they_take_longer_to_cross(
+    tensors: float | None, cpu_s: float, code: str
+) -> None:
+    found = watched()
+    loader = replace(found.loaders[0], workers=0)
+    costs = replace(made(cpu=cpu_s, workers=0), tensors=tensors, loader=loader.loader)
+    seen = Seen(None, replace(found, loaders=(loader,), costs=(costs,)), Account(1.0, ()))  # type: ignore[arg-type]
+    (cause,) = no_workers(seen)
+    assert cause.code == code and cause.values.get("tensors", tensors) == tensors
