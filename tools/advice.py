@@ -116,6 +116,9 @@ def _line(planted: Planted, folder: Path, asked: argparse.Namespace) -> dict[str
     kinds: dict[str, Kind] = {"present": (script, planted.present, {}), "best": (best, planted.best, planted.variables)}
     if chosen is not None and (advised := _advised(planted, script, best, chosen, found.snippet)) is not None:
         kinds["advised"] = advised
+    besides = found.followed if found.larger else None  # what the verdict advises after a change of the script
+    if besides is not None and (advised := _advised(planted, script, best, besides, found.snippet)) is not None:
+        kinds["besides"] = advised
     foreseen = watched.next_move if watched is not None else None
     if foreseen is not None and foreseen.to_workers is not None and planted.present[:1] == (str(foreseen.workers),):
         kinds["foreseen"] = (script, (str(foreseen.to_workers), *planted.advised[1:]), {})
@@ -134,7 +137,7 @@ def _line(planted: Planted, folder: Path, asked: argparse.Namespace) -> dict[str
         "at": at, "load": load, "budget_s": asked.budget, "name": planted.name, "cause": planted.cause,
         "remedies": planted.remedies, "codes": planted.codes, "said": verdict(found),
         "of_script": found.larger.change.remedy if found.larger else "",
-        "besides": named(found.followed.change) if found.larger and found.followed else "",
+        "besides": named(besides.change) if besides else "",
         "by_hand": chosen is not None and (planted.written_by_hand(chosen.change.remedy) or chosen.change.one_thread),
         "remedy": chosen.change.remedy if chosen else "", "change": named(chosen.change) if chosen else "",
         "promised": [promised.speedup, promised.low, promised.high] if promised else None,

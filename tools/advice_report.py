@@ -4,7 +4,7 @@ A line is what `tools/advice.py` appends for one script. `plain` has the seconds
 is, "advised" with the advised change, "best" with the best change that is known. The runs were made in turn, so the
 first of each kind belong together. `by_hand` says that "advised" ran with what the author of the script wrote, and not
 with what `advise` printed. `of_script` is the remedy that the verdict begins with, if it is a change of the script, and
-`besides` what it advises after that.
+`besides` what it advises after that; the plain runs with it alone are "besides", too (not in earlier lines).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SLOWER = 0.95  # below it, a change has made the script slower; less is within 
 _CAUSES = {
     "sampler_ahead": "sampler", "callbacks": "callbacks", "validation": "validation", "in_workers": "prepare",
     "padding": "padding", "like_lengths": "unequal-lengths", "divide_first": "each-makes-all",
-    "spread_evenly": "uneven-workers", "one_iterator": "new-iterators",
+    "one_row": "many-tensors", "spread_evenly": "uneven-workers", "one_iterator": "new-iterators",
 }  # fmt: skip
 # The words of verdicts in lines that do not have `of_script`.
 _SAID = re.compile(r"(.*?) could make the loops (?:about|up to) [\d.]+× as fast \(predicted, not tried\)\. (.*)")
@@ -89,11 +89,15 @@ def diagnosis(row: Row) -> str:
 
 
 def right(row: Row) -> bool:
-    """Whether the advice brought nearly the best gain; without one: whether none helps, and the cause is right."""
+    """Whether the advice brought nearly the best gain; without one: whether none helps, and the cause is right.
+
+    What is advised besides a change of the script must bring something by itself.
+    """
     advised, best = gain(row, "advised"), gain(row, "best")
     if row["remedy"]:
         return advised is not None and best is not None and best > NOTHING and advised >= NEARLY * best
-    return not row["remedies"] and cause(row) in row["codes"] and not _besides(row)
+    useless = _besides(row) and (gain(row, "besides") or 0.0) < NOTHING
+    return not row["remedies"] and cause(row) in row["codes"] and not useless
 
 
 def held(row: Row) -> bool | None:
@@ -115,8 +119,8 @@ def _limit(row: Row) -> float | None:
 
 def slower(row: Row) -> bool | None:
     """Whether the advised change made the script slower. None: it never ran as it was printed."""
-    advised = gain(row, "advised")
-    return None if advised is None or row.get("by_hand") else advised < _SLOWER
+    found = [one for kind in ("advised", "besides") if (one := gain(row, kind)) is not None]
+    return None if not found or row.get("by_hand") else min(found) < _SLOWER
 
 
 def spread(rows: Iterable[Row]) -> float | None:

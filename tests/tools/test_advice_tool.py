@@ -14,6 +14,7 @@ OTHERS = (
     "independent", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
     "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth",
     "eighteenth",
+    "nineteenth",
 )  # fmt: skip
 
 
@@ -85,6 +86,10 @@ def _said(rest, title="Validation half as often"):
     return f"{title} could make the loops about 1.50× as fast (predicted, not tried). {rest}"
 
 
+def _besides(speedup):
+    return {"present": [1.0], "best": [0.5], "besides": [1 / speedup]}
+
+
 NOTHING = "No gain was found, but not everything was tried long enough."
 
 
@@ -97,6 +102,8 @@ NOTHING = "No gain was found, but not everything was tried long enough."
         ({"of_script": "validation", "besides": ""}, False),
         ({"of_script": "slow_lines", "besides": ""}, True),
         ({"of_script": "slow_lines", "besides": "num_workers=4"}, False),
+        ({"of_script": "slow_lines", "besides": "num_workers=4", "plain": _besides(1.3)}, True),
+        ({"of_script": "slow_lines", "besides": "num_workers=4", "plain": _besides(1.0)}, False),
         ({"codes": ["validation"], "said": _said(NOTHING)}, True),
         ({"codes": ["validation"], "said": _said("num_workers=2 makes the training loop 1.20× as fast.")}, False),
     ],
