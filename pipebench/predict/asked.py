@@ -13,10 +13,9 @@ from pipebench.units import printable
 
 STEP = "step"  # the name of the loop's own work
 _SERIALISE = "serialise"
-# What handing a batch over takes if nothing is known: 1.1 to 1.5 ms for a few bytes, 2.0 to 2.8 for an image of 0.6 MB.
-# Each further tensor has a descriptor of its own (docs/figures/watch.md).
-USUAL_HAND_OFF_S, _TENSOR_S = 0.002, 0.0003
-_USUAL_TENSORS = 2  # images and labels
+# What handing a batch over takes if nothing is known: 1.1 to 1.5 ms for a few bytes, 2.0 to 2.8 for an image of 0.6 MB
+# (docs/figures/watch.md).
+USUAL_HAND_OFF_S = 0.002
 
 
 def changed(passport: Passport, asked: Asked) -> list[LoopCosts]:
@@ -42,8 +41,8 @@ def handed_over(costs: LoopCosts) -> LoopCosts:
 
 
 def hand_off_s(costs: LoopCosts) -> float:
-    """The seconds that handing a batch over is assumed to take, by its tensors, if the loader has no workers."""
-    return USUAL_HAND_OFF_S + _TENSOR_S * max(0.0, (costs.tensors or 0.0) - _USUAL_TENSORS)
+    """The seconds that handing a batch over is assumed to take, if the loader has no workers."""
+    return USUAL_HAND_OFF_S if costs.hand_over_s is None else costs.hand_over_s
 
 
 def _consumed(costs: LoopCosts, samples_per_s: float) -> LoopCosts:

@@ -36,7 +36,8 @@ class LoopCosts:
     `iteration_s` is the measured time of an iteration, start-up not included. `core_wait_s` is the mean time in which
     the thread that made a batch was ready to run but had no core. `read_bytes` are the bytes that were read for a batch
     by system calls (memory maps do not count), `pipe_bytes` and `shared_bytes` those that crossed from worker to loop.
-    `tensors` are those of a batch, of a loader without workers. None: unknown.
+    Of a loader without workers: the `tensors` of a batch, and the seconds that it is assumed to take to hand it over.
+    None: unknown.
     """
 
     loader: int
@@ -62,6 +63,7 @@ class LoopCosts:
     pipe_bytes: float | None = None
     shared_bytes: float | None = None
     tensors: float | None = None
+    hand_over_s: float | None = None
 
     def divisors(self) -> Iterator[float]:
         """Figures that are above 0 in every run."""

@@ -37,7 +37,7 @@ def test_what_was_slower_in_its_only_pair_is_not_predicted() -> None:
 
 def test_first_workers_are_slower_where_hundreds_of_tensors_would_cross() -> None:
     few, many = (
-        replace(made(cpu=0.008, step=0.003, iteration_s=0.011, workers=0), tensors=tensors) for tensors in (2.0, 301.0)
+        replace(made(cpu=0.008, step=0.003, iteration_s=0.011, workers=0), hand_over_s=spent) for spent in (0.002, 0.09)
     )
     told = []
     for costs in (few, many):

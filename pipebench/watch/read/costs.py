@@ -11,11 +11,11 @@ from typing import TypeVar
 
 from pipebench.results.costs import KEPT, LoopCosts
 from pipebench.watch.read.gather import Process, Run
-from pipebench.watch.read.hand_off import FollowedBatch, explained_s, matched, pin_s, received_s
+from pipebench.watch.read.hand_off import FollowedBatch, assumed_s, explained_s, matched, pin_s, received_s
 from pipebench.watch.read.script_cpu import stretches
 from pipebench.watch.record.lines import FetchSums, LoaderFound, LoopSums
 from pipebench.watch.record.record_file import AFTER, PIN, RECEIVE, SAMPLER, SEND, UNPICKLE, WAIT, WAIT_PARTS
-from pipebench.watch.record.worker_lines import OneBatch
+from pipebench.watch.record.worker_lines import Held, OneBatch
 
 _NS = 1e-9
 _SETTLING = 2  # batches of each worker, and iterations of each pass: libraries set themselves up in them
@@ -39,6 +39,7 @@ def loop_costs(run: Run, found: LoaderFound) -> LoopCosts | None:
     taking = _taking(turns, found, followed, _most_received_s(lines, pipe_bytes, followed))
     made, loop = _made(fetches), _loop(turns, run, found, fetches, taking)
     cpu_s = sum(one.cpu_ns for one in pickled) * _NS / count
+    held = Held._make(map(sum, zip(*(one.held for _, one in run.sums(found.loader)), strict=True)))
     return LoopCosts(
         loader=found.loader,
         workers=found.workers,
@@ -61,15 +62,10 @@ def loop_costs(run: Run, found: LoaderFound) -> LoopCosts | None:
         core_wait_s=sum(one.core_wait_ns for one in fetches) * _NS / sum(one.batches for one in fetches),
         read_bytes=_read_bytes(lines),
         pipe_bytes=pipe_bytes if found.workers else None,
-        tensors=_tensors(run, found),
+        tensors=held.tensors / held.batches if held.batches else None,
+        hand_over_s=assumed_s(held) if held.batches else None,
         shared_bytes=statistics.fmean(one.made.shared_bytes for one in followed) if followed else None,
     )
-
-
-def _tensors(run: Run, found: LoaderFound) -> float | None:
-    lines = [one for _, one in run.sums(found.loader)]
-    counted = sum(one.counted for one in lines)
-    return sum(one.tensors for one in lines) / counted if counted and not found.workers else None
 
 
 def _passes(turns: Sequence[LoopSums]) -> Iterable[list[LoopSums]]:

@@ -6,15 +6,28 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from pipebench.predict.asked import USUAL_HAND_OFF_S
 from pipebench.results.hand_off import HandOff, QueuePoint
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.record.lines import Arrival, FetchSums, HandedOver, LoaderFound, LoopSums
 from pipebench.watch.record.sampling import BLOCK, followed
+from pipebench.watch.record.worker_lines import Held
 
 _NS = 1e-9
 _POINTS = 60
 # The slowest that a hand-off is taken to be: small Python objects, and a descriptor for each tensor.
 _PICKLED_BYTES_PER_S, _TENSOR_S = 20e6, 0.0005
+# What it usually takes in both processes: a descriptor of each tensor but the first ones, and bytes that are copied
+# into shared memory, or through the pipe (docs/figures/watch.md).
+_USUAL_TENSORS, _DESCRIPTOR_S = 2, 0.0003
+_TENSOR_BYTE_S, _ARRAY_BYTE_S = 0.7e-9, 4e-9
+
+
+def assumed_s(held: Held) -> float:
+    """The seconds that handing over a batch of a loader without workers is assumed to take, in both processes."""
+    tensors, tensor_bytes, array_bytes = (one / held.batches for one in held[1:])
+    more = max(0.0, tensors - _USUAL_TENSORS) * _DESCRIPTOR_S
+    return USUAL_HAND_OFF_S + more + tensor_bytes * _TENSOR_BYTE_S + array_bytes * _ARRAY_BYTE_S
 
 
 def explained_s(pipe_bytes: float, tensors: float) -> float:

@@ -17,7 +17,7 @@ from pipebench.watch.record.line import line
 from pipebench.watch.record.program_lines import ProgramLine
 from pipebench.watch.record.spent import TimeSpent
 from pipebench.watch.record.trial_lines import LoaderMade, LoopLooks, TrialLine
-from pipebench.watch.record.worker_lines import Content, Hidden, Holds, LongSample, OneBatch, WorkerGone
+from pipebench.watch.record.worker_lines import Content, Held, Hidden, Holds, LongSample, OneBatch, WorkerGone
 
 Buckets: TypeAlias = dict[int, int]
 """The number of durations in each logarithmic bucket: see `record_file.bucket`."""
@@ -160,7 +160,7 @@ class FetchSums:
     of functions. `left` are stages that are timed no longer, each with the stage that has its time since then.
     `lengths` are those of single samples. A failed batch counts in `failed` alone. `unused` samples are those of
     `samples` that no batch holds: of failed ones, and the rest of a dataset with `drop_last`. `content` is of batches
-    that were looked at, `single` of a process's first. Without workers, `tensors` are those of `counted` batches.
+    that were looked at, `single` of a process's first. `held` is of a loader without workers.
     """
 
     loader: int
@@ -184,8 +184,7 @@ class FetchSums:
     pickled: Pickled = field(default_factory=Pickled)
     handed: list[HandedOver] = field(default_factory=list)
     content: Content = field(default_factory=Content)
-    tensors: int = 0
-    counted: int = 0
+    held: Held = field(default_factory=Held)
     hidden: Hidden = field(default_factory=Hidden)
     single: list[OneBatch] = field(default_factory=list)
 

@@ -52,6 +52,15 @@ class Hidden(NamedTuple):
     text: str = ""
 
 
+class Held(NamedTuple):
+    """What some batches of a loader without workers held that a worker would have to hand over."""
+
+    batches: int = 0
+    tensors: int = 0
+    tensor_bytes: int = 0
+    array_bytes: int = 0
+
+
 class Content(NamedTuple):
     """What some batches held besides samples, as far as they show it.
 

@@ -17,12 +17,13 @@ from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.record_file import bucket
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import followed
-from pipebench.watch.record.worker_lines import Content, LongSample, OneBatch
+from pipebench.watch.record.worker_lines import Content, Held, LongSample, OneBatch
 from pipebench.watch.worker import contents, pickling
 from pipebench.watch.worker.stack_place import Teller
 
 _SLOWEST = 10
 _ASKED = 8  # workers that look at their thread pools: that takes milliseconds
+_WHOLE = 16  # batches in which all tensors and arrays are looked for
 _FIRST = 2  # batches with a line of their own: in them, libraries set themselves up
 
 
@@ -62,7 +63,8 @@ class Sums:
 
     def _clear(self) -> None:
         self.samples = self.batches = self.failed = self.busy = self.cpu = self.core_wait = self.began = 0
-        self.unused = self.before = self.tensors = self.counted = 0
+        self.unused = self.before = 0
+        self.held = Held()
         self.lengths: dict[int, int] = {}
         self.slow_new: list[LongSample] = []
         self.content = Content()
@@ -75,9 +77,8 @@ class Sums:
         try:
             if (found := contents.content_of(batch)) is not None:
                 self.content = Content._make(one + more for one, more in zip(self.content, found, strict=True))
-            if self.place.worker is None:
-                self.tensors += contents.tensors_in(batch)
-                self.counted += 1
+            if self.place.worker is None and self.fetched < _WHOLE:
+                self.held = Held._make(map(sum, zip(self.held, contents.held_by(batch), strict=True)))
         except Exception as error:  # a batch may be an object of any kind
             self.looks = False
             self.recording.fault("counting what a batch holds", error)
@@ -191,8 +192,7 @@ class Sums:
             pickled=pickling.meter.take(),
             handed=pickling.meter.take_handed(),
             content=self.content,
-            tensors=self.tensors,
-            counted=self.counted,
+            held=self.held,
             hidden=hidden,
             single=self.single,
         )

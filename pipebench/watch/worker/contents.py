@@ -1,17 +1,18 @@
-"""Counts what a batch holds besides samples: tensors, tokens and their padding, frames, seconds of sound.
+"""Counts what a batch holds besides samples: tensors and arrays, tokens and their padding, frames, seconds of sound.
 
 Only what a batch shows by the names of its entries is counted, and nothing on a device.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipebench.watch.record.worker_lines import Content
+from pipebench.watch.record.worker_lines import Content, Held
 
 _SOUND = ("input_values", "waveform", "waveforms", "audio", "speech")
 _RATE = ("sampling_rate", "sample_rate")
@@ -21,7 +22,7 @@ _INTEGERS = ("int64", "int32", "int16", "uint16", "uint32")
 _FEW_KERNELS = "torch.uint16", "torch.uint32"  # torch finds no maximum of these
 _WIDE = 16  # columns; narrower tables are features
 _ENTRIES = 20
-_MOST = 4096  # objects in which tensors are looked for
+_MOST = 4096  # objects in which tensors and arrays are looked for
 _LENGTHS = 3  # of the samples of a batch: fewer may be flags
 
 
@@ -47,10 +48,10 @@ def _first(batch: Any) -> Any:
     return None
 
 
-def tensors_in(batch: Any) -> int:
-    """The tensors of a batch: each would cross from a worker by itself. Of a very large batch, those met first."""
-    tensor = getattr(sys.modules.get("torch"), "Tensor", ())
-    found = 0
+def held_by(batch: Any) -> Held:
+    """The tensors and arrays of a batch: each would cross from a worker. Of a very large batch, those met first."""
+    tensor, array = getattr(sys.modules.get("torch"), "Tensor", ()), getattr(sys.modules.get("numpy"), "ndarray", ())
+    tensors = tensor_bytes = array_bytes = 0
     seen: set[int] = set()
     waiting = [batch]
     while waiting and len(seen) < _MOST:
@@ -59,14 +60,18 @@ def tensors_in(batch: Any) -> int:
             continue
         seen.add(id(one))
         if isinstance(one, tensor):
-            found += 1
+            tensors += 1
+            with contextlib.suppress(Exception):  # a sparse one has no such size
+                tensor_bytes += one.nbytes
+        elif isinstance(one, array):
+            array_bytes += one.nbytes
         elif isinstance(one, Mapping):
             waiting += itertools.islice(one.values(), _MOST)
         elif isinstance(one, (list, tuple)):
             waiting += one[:_MOST]
         elif not isinstance(one, (type, types.ModuleType, types.FunctionType)):
             waiting += getattr(one, "__dict__", {}).values()
-    return found
+    return Held(1, tensors, tensor_bytes, array_bytes)
 
 
 def content_of(batch: Any) -> Content | None:

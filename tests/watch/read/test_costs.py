@@ -22,7 +22,7 @@ from pipebench.watch.record.lines import (
     ProcessStarted,
 )
 from pipebench.watch.record.record_file import MAKE, PHASES, PIN, RECEIVE, SAMPLER, SEND, UNPICKLE, WAIT_PARTS, WORKERS
-from pipebench.watch.record.worker_lines import OneBatch
+from pipebench.watch.record.worker_lines import Held, OneBatch
 
 MS = 1_000_000
 
@@ -211,9 +211,19 @@ def test_a_loop_of_which_nothing_was_seen_has_no_costs() -> None:
     assert _costs([[]], [_turn(0)]) is None and _costs([[_fetch(0)]], []) is None
 
 
-def test_tensors_are_counted_where_there_are_no_workers() -> None:
-    fetches = [_fetch(10 * one, tensors=301 * (one == 3), counted=int(one == 3)) for one in range(20)]
+@pytest.mark.parametrize(
+    ("held", "hand_over_s"),
+    [
+        (Held(2, 4, 0, 0), 0.002),
+        (Held(1, 301, 0, 0), 0.002 + 299 * 0.0003),
+        (Held(2, 4, 2 * 10**7, 0), 0.002 + 0.007),
+        (Held(1, 0, 0, 10**7), 0.002 + 0.04),
+    ],
+)
+def test_what_workers_would_have_to_hand_over_is_assumed_by_what_batches_hold(held: Held, hand_over_s: float) -> None:
+    fetches = [_fetch(10 * one, held=held if one == 3 else Held()) for one in range(20)]
     found = _costs([fetches], [_turn(one, parts={MAKE: 3}) for one in range(20)], workers=0)
-    assert found is not None and found.tensors == 301
+    assert found is not None and found.tensors == held.tensors / held.batches
+    assert found.hand_over_s == pytest.approx(hand_over_s)
     unknown = _costs([[_fetch(10 * one) for one in range(20)]], [_turn(one) for one in range(20)], workers=0)
-    assert unknown is not None and unknown.tensors is None
+    assert unknown is not None and unknown.tensors is None and unknown.hand_over_s is None

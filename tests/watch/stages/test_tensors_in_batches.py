@@ -6,11 +6,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from clockwork import Clock, Rows
 
-from pipebench.watch.worker.contents import tensors_in
+from pipebench.watch.worker.contents import held_by
 
 
 class Pair(NamedTuple):
@@ -43,7 +44,15 @@ SHARED = _tensor()
     ],
 )
 def test_tensors_are_counted_wherever_they_are(batch: Any, tensors: int) -> None:
-    assert tensors_in(batch) == tensors
+    assert held_by(batch)[:3] == (1, tensors, 8 * tensors)
+
+
+def test_a_sparse_tensor_has_no_size() -> None:
+    assert held_by([torch.zeros(3, 3).to_sparse(), _tensor()])[:2] == (1, 2)
+
+
+def test_arrays_are_counted_by_their_bytes() -> None:
+    assert held_by({"image": [np.zeros((10, 10), np.float32)] * 2, "more": np.zeros(5)}) == (1, 0, 0, 440)
 
 
 class Rows300:
@@ -58,4 +67,4 @@ def test_they_are_counted_in_the_script_s_own_process(tmp_path: Path, monkeypatc
     rows = Rows(Rows300(), tmp_path, Clock(), monkeypatch, collate=lambda samples: samples[0])
     rows.fetch([0, 1])
     rows.fetch([2, 3])
-    assert (rows.sums.tensors, rows.sums.counted) == (600, 2)
+    assert rows.sums.held[:2] == (2, 600)
