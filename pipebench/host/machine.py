@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pipebench.errors import PipebenchError
 from pipebench.host import cgroups, identity, private
 from pipebench.units import printable
 
@@ -46,7 +47,7 @@ def cache_folder() -> Path:
     """The folder for everything that pipebench builds. If it does not exist, it is made for this user alone.
 
     It is `$PIPEBENCH_CACHE` if set, else `pipebench` in `$XDG_CACHE_HOME` or in `~/.cache`. Raises PipebenchError if
-    somebody else could change what lies in it.
+    somebody else could change what lies in it, or if this user has no home.
     """
     place = _cache_place()
     with contextlib.suppress(OSError):  # who writes there says what is wrong
@@ -58,7 +59,12 @@ def _cache_place() -> Path:
     chosen = os.environ.get("PIPEBENCH_CACHE")
     if chosen:
         return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pipebench"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pipebench"
+    except RuntimeError as error:  # as in a container whose user the system does not know
+        raise PipebenchError(
+            "there is no cache, because this user has no home", "set PIPEBENCH_CACHE to a folder of your own"
+        ) from error
 
 
 def calibration_file() -> Path:
@@ -79,7 +85,7 @@ def describe(storage_of: Path | None = None) -> Machine:
         usable_cores=usable_cores(),
         memory_bytes=memory_bytes(),
         last_level_cache_bytes=last_level_cache_bytes(),
-        storage=storage(storage_of or _cache_place()),
+        storage=_storage_of_cache() if storage_of is None else storage(storage_of),
         device=_device(),
         start_method=_start_method(),
         libraries=dict(versions(LIBRARIES)),
@@ -117,6 +123,12 @@ def storage(path: Path) -> str:
     with contextlib.suppress(OSError):
         found = mount_of(path.resolve(), _read(Path("/proc/self/mountinfo")))
     return printable(f"{found.kind} on {found.source}") if found is not None else "unknown"
+
+
+def _storage_of_cache() -> str:
+    with contextlib.suppress(PipebenchError):
+        return storage(_cache_place())
+    return "unknown"
 
 
 @dataclass(frozen=True)

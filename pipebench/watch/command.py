@@ -112,9 +112,15 @@ def _logged(options: WatchOptions, say: Callable[[str], object]) -> Iterator[Fol
 
 
 def _calibration() -> str | None:
-    """The line on the error of the figures, from the calibration that this host keeps. None: it keeps none."""
-    if not calibration_file().exists():
-        return None  # a report is imported only where it is read: that takes as long as all the rest of this module
+    """The line on the error of the figures, from the calibration that this host keeps. None: it keeps none.
+
+    Nor does it where nobody may read it, or where others may change it: a report does not depend on the cache.
+    """
+    try:
+        if not calibration_file().exists():
+            return None  # a report is imported only where it is read: that takes as long as the rest of this module
+    except (PipebenchError, OSError):
+        return None
     from pipebench.render.calibration import foot
     from pipebench.results.report import kept_calibration
 

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 from repos import pipebench
 
+from pipebench.errors import PipebenchError
+from pipebench.host.machine import cache_folder
 from pipebench.native import building, region
+from pipebench.results.report import load, of_watch
+from pipebench.watch.command import _calibration
+from pipebench.watch.read.summary import summarise
+from pipebench.watch.record.options import WatchOptions
 
 SOURCE = Path(region.__file__).with_name("region.c")
 USE = "from pipebench.native import region; print(region.library_name())"
@@ -82,13 +88,24 @@ def test_run_refuses_a_foreign_cache_at_once_and_names_the_remedy(forged, cache,
     assert sorted(path.name for path in cache.iterdir()) == ["native"]
 
 
-@pytest.mark.slow
-@AS_ROOT
-def test_watch_runs_the_script_where_the_cache_is_foreign(cache, tmp_path):
-    given_away(cache)
+@pytest.mark.parametrize("make_foreign", [pytest.param(given_away, marks=AS_ROOT), opened_to_all])
+def test_watch_reports_where_the_cache_is_foreign(cache, tmp_path, make_foreign):
+    make_foreign(cache)
     (tmp_path / "train.py").write_text("print('trained')\n")
-    done = pipebench("watch", "train.py", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, "trained\n") and "because of a fault" not in done.stderr
+    done = pipebench("watch", "--export-json", "report.json", "train.py", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "trained\n") and "\nNothing was watched:" in done.stderr
+    assert load(tmp_path / "report.json").watched is not None
+
+
+def test_watch_reports_where_the_user_has_no_home(tmp_path, monkeypatch):
+    """As in a container that runs under a number which the system does not know."""
+    for name in ("HOME", "PIPEBENCH_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    result = summarise([], WatchOptions(), 0, 2.0)
+    assert _calibration() is None and of_watch(result, None).machine.storage == "unknown"
+    with pytest.raises(PipebenchError, match="this user has no home"):
+        cache_folder()
 
 
 def test_a_folder_for_the_cache_is_made_for_its_user_alone(tmp_path):
