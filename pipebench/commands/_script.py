@@ -7,10 +7,12 @@ import re
 import shlex
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
 from pipebench.errors import UsageError, did_you_mean
+from pipebench.host.slurm import own_place
 from pipebench.units import printable
 
 _IS_COMMAND = "pipebench: a command"
@@ -83,6 +85,14 @@ def check_alone(why: str, remedy: str) -> None:
     ranks = os.environ.get("WORLD_SIZE", "")
     if ranks.isdigit() and int(ranks) > 1:
         raise UsageError(f"this is one of {ranks} ranks: {why}", remedy)
+
+
+def own_file(asked: Path | None) -> Path | None:
+    """The file for an export of this task of a Slurm job step and of this attempt; None if none was asked for.
+
+    The script of a job that is queued again trains on, whatever the attempt before has left.
+    """
+    return None if asked is None else Path(own_place(str(asked), os.environ))
 
 
 def _as_program(file: str) -> str | None:

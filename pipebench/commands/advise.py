@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pipebench.commands._numbers import Number
-from pipebench.commands._script import WithCommands, check_alone, check_command, check_script, is_a_command
+from pipebench.commands._script import WithCommands, check_alone, check_command, check_script, is_a_command, own_file
 from pipebench.errors import UsageError
 from pipebench.terminal import exported, formatted, keep, paged, places, rendered
 
@@ -84,7 +84,8 @@ def command(
             "each would measure what is tried on the others, too",
             "put pipebench in front of them all: pipebench advise -- torchrun ... train.py",
         )
-    export_json, export_html, patch, passport = places(force, export_json, export_html, patch, passport)
+    asked = map(own_file, (export_json, export_html, patch, passport))
+    export_json, export_html, patch, passport = places(force, *asked)
     from pipebench.advise.command import AdviseOptions, advise
 
     options = AdviseOptions(

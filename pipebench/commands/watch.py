@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pipebench.commands._script import WithCommands, check_alone, check_command, check_script, is_a_command
+from pipebench.commands._script import WithCommands, check_alone, check_command, check_script, is_a_command, own_file
 from pipebench.errors import UsageError
 from pipebench.terminal import formatted, keep, paged, places, rendered
 from pipebench.units import printable
@@ -118,16 +118,15 @@ def command(
             )
     from pipebench.watch.command import out_file, watch
 
-    if out is not None:
-        if not is_command or export_json is not None:
-            raise UsageError(
-                "--out saves the report of a command, as --export-json does",
-                "put -- before the command, or name one of them",
-            )
-        export_json = out_file(out)
+    if out is not None and (not is_command or export_json is not None):
+        raise UsageError(
+            "--out saves the report of a command, as --export-json does",
+            "put -- before the command, or name one of them",
+        )
+    report_file = own_file(export_json) if out is None else out_file(out)
     sinks = _sinks(log, bound, log_every is not None or show_names)
     files = [Path(one.place) for one in sinks if one.is_file]
-    asked = (export_json, export_html, export_trace, passport)
+    asked = (report_file, *map(own_file, (export_html, export_trace, passport)))
     export_json, export_html, export_trace, passport, *_ = places(force, *asked, *files)
     options = WatchOptions(
         steps=steps,

@@ -46,6 +46,24 @@ def test_each_process_saves_a_report_of_its_own_and_says_where(tmp_path: Path) -
     assert [one.status for one in found if one is not None] == [3, 3, 3]
 
 
+def test_a_job_that_is_queued_again_trains_on_and_has_files_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attempt before was ended by SIGTERM, and has saved its report."""
+    advised: list[Path | None] = []
+    monkeypatch.setattr("pipebench.advise.command.advise", lambda options, *_: advised.append(options.patch))
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    kinds = {"--export-json": "a.json", "--export-html": "a.html", "--export-trace": "t.json", "--passport": "p.json"}
+    for name in [*kinds.values(), "a.diff"]:
+        (tmp_path / name).touch()
+    asked = [word for option, name in kinds.items() for word in (option, str(tmp_path / name))]
+    ((status, said),) = _together([[*WATCH, *asked, "--", "sh", "-c", "exit 3"]], [{}])
+    assert status == 3 and load(tmp_path / "a.attempt1.json").command is not None, said
+    assert (tmp_path / "a.attempt1.html").exists() and not (tmp_path / "a.json").read_text()
+    CliRunner().invoke(cli, ["advise", "--patch", str(tmp_path / "a.diff"), "--", "sh"], catch_exceptions=False)
+    assert advised == [tmp_path.resolve() / "a.attempt1.diff"]
+
+
 def test_the_command_that_shows_all_ranks_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
     out = tmp_path / "my runs"
     ((_, said),) = _together([[*WATCH, "--out", str(out), "--", "sh", "-c", "exit 0"]], [{}])
