@@ -6,6 +6,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -89,23 +90,37 @@ class Watching:
     def __enter__(self) -> Watching:
         for one in [*_recording]:
             one._end_if_over()
-        self._result = None
+        self._result, self._latest = None, iter(())
         if is_watched():  # the patches of two recordings would hide each other's workers
             self._asides += 1
-            self._latest = iter(())
             sys.stderr.write(f"pipebench: {_ASIDE}\n")
             return self
         self._asides, self._pid = 0, os.getpid()
-        self._scratch = Scratch("watch")
-        chosen = self._options
-        self._began = perf_counter_ns()
-        self._script = WatchedScript(
-            Settings(str(self._scratch.path), chosen.every, warmup=chosen.warmup, functions=chosen.functions)
-        )
-        self._script.start()
-        _recording.append(self)
-        self._latest = _latest(self._scratch.path)
+        self._unwatched = False
+        try:
+            self._begin()
+        except Exception as error:
+            if from_a_handler(error):
+                raise
+            self._unwatched = True
+            sys.stderr.write(f"pipebench: the block is not watched ({told(error)}); it goes on\n")
         return self
+
+    def _begin(self) -> None:
+        """Starts to watch. If it raises, nothing is watched, patched or left."""
+        with ExitStack() as back:
+            self._scratch = Scratch("watch")
+            back.callback(self._scratch.remove)
+            chosen = self._options
+            self._began = perf_counter_ns()
+            self._script = WatchedScript(
+                Settings(str(self._scratch.path), chosen.every, warmup=chosen.warmup, functions=chosen.functions)
+            )
+            back.callback(self._script.finish)
+            self._script.start()
+            _recording.append(self)
+            self._latest = _latest(self._scratch.path)
+            back.pop_all()
 
     def latest(self) -> dict[str, float]:
         """The figures of the iterations since the last call, by the names of `pipebench watch --log`; {} without any.
@@ -122,6 +137,8 @@ class Watching:
             verdict = dataclasses.replace(nothing.verdict, elsewhere=True)
             self._result = _block(dataclasses.replace(nothing, verdict=verdict, notes=()))
             return
+        if self._unwatched:
+            self._unwatched, self._result = False, _block(self._nothing(status))
         if os.getpid() != self._pid or self not in _recording:
             return  # a process that was forked in the block ends it, too; what was over is ended once more
         _recording.remove(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import errno
 import os
 import shutil
 import sys
@@ -127,6 +128,47 @@ def test_a_child_that_ends_in_the_block_leaves_the_records_to_its_parent(images:
         assert os.waitpid(child, 0)[1] == 0
         _loop(images, 0)
     assert [one.iterations for one in watched.result.loaders] == [3, 3]
+
+
+@pytest.mark.parametrize("fails", ["tempfile.mkdtemp", "pipebench.watch.with_block.WatchedScript"])
+def test_a_block_that_cannot_be_watched_goes_on(
+    fails: str, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As where the folder for temporary files is full, or cannot be written to: it would have ended the training."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before, watched = _patchable(), watching()
+    with monkeypatch.context() as patch:
+        patch.setattr(fails, full)
+        with watched, watched:
+            _loop(images, 0)
+            assert watched.latest() == {}
+    assert watched.result.loaders == () and _patchable() == before and not list(tmp_path.iterdir())
+    said = "pipebench: the block is not watched (OSError: [Errno 28] No space left on device"
+    assert said in capfd.readouterr().err and "Standard error says why" in str(watched)
+    with watched:
+        _loop(images, 0)
+    assert watched.result.loaders[0].samples == 24
+
+
+def test_a_block_that_fails_while_it_begins_is_put_back(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, real = _patchable(), WatchedScript.start
+
+    def broken(script: WatchedScript) -> None:
+        real(script)
+        raise RuntimeError("of ours")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(WatchedScript, "start", broken)
+        with watching() as watched:
+            assert _patchable() == before
+    assert watched.result.loaders == ()
+    with watching() as second:
+        _loop(images, 0)
+    assert second.result.loaders[0].samples == 24
 
 
 def test_a_block_whose_records_somebody_removed_raises_nothing(
