@@ -8,17 +8,17 @@ import queue
 import tarfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from pipebench.data.listing import is_image
-from pipebench.errors import PipebenchError
+from pipebench.errors import PipebenchError, remedy_of
 from pipebench.host import page_cache
 from pipebench.remote.fetching import Failed, Fetch, Tally, shard
 from pipebench.results.remote import LocalCopy, remedy_for
-from pipebench.units import counted, size
+from pipebench.units import counted, printable, size
 
 LOOK_BYTES = 64 << 20  # of the first shard; more only until there are `FEWEST` images
 LOOK_S = 30.0  # a look takes no longer, besides a time-out
@@ -46,8 +46,8 @@ class Look:
 def look(fetch: Fetch, address: str, copy: Path, timeout_s: float, retries: int) -> Look:
     """Counts the images in the beginning of a shard, and writes that beginning to `copy`.
 
-    Raises PipebenchError where the server gives no shard with images, or too few to tell their size. A thread fetches,
-    so that an interrupt is heard at once whatever it waits for.
+    Raises PipebenchError where the server gives no shard with images, or too few to tell their size, and where the copy
+    cannot be written. A thread fetches, so that an interrupt is heard at once whatever it waits for.
     """
     stop, tally, found = threading.Event(), Tally(), list[Any]()
     taking = _Taking(copy, stop)
@@ -64,6 +64,9 @@ def look(fetch: Fetch, address: str, copy: Path, timeout_s: float, retries: int)
         stop.set()
     thread.join(timeout_s)
     counts = taking.counted()
+    if (refused := taking.refused) is not None:  # by this machine: the server has nothing to do with it
+        remedy = remedy_of(refused, "set TMPDIR to a folder that takes some 64 MB")
+        raise PipebenchError(f"cannot write {printable(copy)}: {refused.strerror}", remedy) from refused
     failed = found[0] if found else None
     if counts.whole >= FEWEST or (counts.whole and counts.ended):
         return Look(counts.whole, counts.until, tally, came=failed is None)
@@ -109,11 +112,21 @@ class _Taking:
         self._counting: _Counting | None = None
         self._file: BinaryIO | None = None
         self._written = self.came = 0
+        self.refused: OSError | None = None  # why the copy cannot be written
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.refused = error
+            self._stop.set()
 
     def again(self) -> Callable[[bytes], None]:
         self.counted()
         self._counting = _Counting()
-        self._file = open(self._copy, "wb")  # noqa: SIM115  # closed by `counted`
+        with self._writing():
+            self._file = open(self._copy, "wb")  # noqa: SIM115  # closed by `counted`
         self._written = self.came = 0
         return self._take
 
@@ -123,7 +136,8 @@ class _Taking:
         self._counting.take(part)
         self.came += len(part)
         if self._written < LOOK_BYTES:
-            self._file.write(part)
+            with self._writing():
+                self._file.write(part)
             self._written += len(part)
         elif self._counting.found.whole >= FEWEST:
             self._stop.set()
@@ -131,7 +145,8 @@ class _Taking:
     def counted(self) -> Counts:
         """The images of the last attempt. Closes the copy."""
         if self._file is not None:
-            self._file.close()
+            with self._writing():
+                self._file.close()
         return self._counting.result() if self._counting is not None else Counts()
 
 

@@ -72,6 +72,13 @@ def test_a_shard_that_does_not_come_is_one_line_with_its_remedy(tmp_path, plan, 
     assert says in caught.value.problem and remedy in caught.value.remedy
 
 
+@pytest.mark.parametrize(("copy", "says"), [("/dev/full", "No space left"), ("gone/copy", "No such file")])
+def test_a_copy_that_cannot_be_written_is_no_fault_of_the_server(tmp_path, copy, says):
+    with faulty(shard(40)) as server, pytest.raises(PipebenchError, match=f"cannot write .*: {says}") as caught:
+        looking.look(fetching.Fetcher(0.3), server.url("a.tar"), tmp_path / copy, 0.3, 2)
+    assert "set TMPDIR" in caught.value.remedy
+
+
 def _endless():
     member = tarfile.TarInfo("a.jpg")
     member.size = 8**11 - 1
