@@ -1,13 +1,15 @@
 """The process that writes the series of a run: it takes points from standard input, and gives them to each sink.
 
 It says on standard output, in one line of JSON, that all sinks are open, or why one is not. What libraries print is
-lost. A sink that fails costs one line on standard error; the others go on.
+lost. A sink that fails costs one line on standard error; the others go on. Signals that end the script do not end it:
+Slurm sends them to every process of a job step, and what the script does then is still to be written.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 
@@ -15,9 +17,13 @@ from pipebench.errors import PipebenchError, said_by
 from pipebench.host.redaction import inert
 from pipebench.watch.log.sinks import Open, Point, destinations, opened
 
+_OF_THE_SCRIPT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+
 
 def main(asked: Sequence[str]) -> None:
     """Opens the sinks, then writes until its standard input ends."""
+    for one in _OF_THE_SCRIPT:  # so the processes that a sink starts ignore them too
+        signal.signal(one, signal.SIG_IGN)
     answers, errors = _kept(1), _kept(2)
     try:
         sinks = {str(one): opened(one) for one in destinations(asked)}

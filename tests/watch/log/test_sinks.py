@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -231,6 +232,18 @@ def test_a_sink_that_hangs_while_it_opens_does_not_keep_the_script(tmp_path: Pat
         pass
     assert said == ["pipebench: --log was not open after 0 s, and was ended; the run goes on\n"]
     assert found._writing.returncode == -9
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1"])
+def test_a_signal_for_the_script_does_not_end_the_process_of_sinks(name: str, tmp_path: Path) -> None:
+    """Slurm sends it to every process of a job step. The script may train on, or save its weights."""
+    said: list[str] = []
+    with log(f"jsonl:{tmp_path / 'a'}", said=said) as found:
+        os.kill(found._writing.pid, signal.Signals[name])
+        (tmp_path / "1-0.spans").write_bytes(turns(2))
+        with found.following(lambda: [tmp_path]):
+            pass
+    assert said == [] and len((tmp_path / "a").read_text().splitlines()) == 1
 
 
 def test_a_process_of_sinks_that_dies_costs_one_line(tmp_path: Path) -> None:
