@@ -70,8 +70,7 @@ class Live:
     ) -> None:
         self._incoming = Incoming(folder)
         self._shown, self._only, self._present = shown, loader, memory
-        self._wall_s = time.time() - time.perf_counter()  # of the records' clock at 0
-        self._now_s = 0.0
+        self._wall_s = self._now_s = 0.0
         self._counted = self._before = 0  # iterations up to the last point, and those before the training
         self.rank: int | None = None
         self._workers: dict[str, ProcessStarted] = {}
@@ -103,6 +102,7 @@ class Live:
 
     def _new(self) -> Iterator[None]:
         """Takes in one line after the other."""
+        self._wall_s = time.time() - time.perf_counter()  # each time: the records' clock stands still in a suspend
         self._look_at_workers()
         for came in self._incoming.new():
             if isinstance(came.line, LoopSums):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -84,7 +85,7 @@ def test_a_point_for_so_many_iterations_has_the_figures_that_were_planted(tmp_pa
         program.fetch()
     first, second = program.live.points(2)
     assert (first.iteration, second.iteration, list(program.live.points(2))) == (2, 4, [])
-    assert second.at_s - first.at_s == pytest.approx(2 * EACH_MS / 1000)
+    assert second.at_s - first.at_s == pytest.approx(2 * EACH_MS / 1000, abs=1e-5)
     assert first.values == pytest.approx(
         {
             "wait_share": 0.4, "wait_ms": 4, "iteration_ms": 10, "device_idle_ms": 3, "iterations_per_s": 100,
@@ -99,6 +100,20 @@ def test_a_point_for_so_many_iterations_has_the_figures_that_were_planted(tmp_pa
     (fourth,) = program.live.points(2)
     assert fourth.values["samples_per_s"] == 800 and "loading_ms" not in fourth.values
     assert set(third.named()) >= {"pipebench/wait_ms"}
+
+
+def test_a_point_has_its_time_of_day_also_after_the_machine_was_suspended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock of the records stands still meanwhile."""
+    clock = SimpleNamespace(time=lambda: 1000.0, perf_counter=lambda: 1.0)
+    monkeypatch.setattr("pipebench.watch.log.live.time", clock)
+    program = Program(tmp_path)
+    program.turn()
+    before = latest(program)
+    clock.time = lambda: 8200.0
+    program.turn()
+    assert (before.at_s, latest(program).at_s) == pytest.approx((999 + 0.01, 8199 + 0.02))
 
 
 def test_the_start_of_a_pass_is_counted_and_in_no_figure(tmp_path: Path) -> None:
