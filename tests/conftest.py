@@ -10,10 +10,33 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+import libraries
 import warm
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts what runs in its background
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if libraries.needed(item.nodeid):
+            item.add_marker("library")
+
+
+def pytest_runtest_setup(item):
+    missing = [one for one in libraries.needed(item.nodeid) if not libraries.is_installed(one)]
+    if missing:
+        pytest.skip(f"{' and '.join(missing)} not installed: make test-libraries")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    """With `-m "library and ..."`, a test that is skipped has failed."""
+    report = yield
+    if report.skipped and item.config.option.markexpr.startswith("library"):
+        report.outcome, report.longrepr = "failed", report.longrepr[-1]
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)

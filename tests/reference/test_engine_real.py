@@ -1,7 +1,4 @@
-"""Ray Data in earnest: here, and on a cluster of which a node is lost on the way. Only where Ray is installed:
-
-pip install 'pipebench[ray]'; pytest -m slow tests/reference/test_engine_real.py
-"""
+"""Ray Data in earnest: here, and on a cluster of which a node is lost on the way."""
 
 import os
 import shutil
@@ -10,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -23,10 +19,7 @@ from pipebench.render.engine import parts
 from pipebench.results.engine import Node
 from pipebench.results.report import Report
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install 'pipebench[ray]'"),
-]
+pytestmark = pytest.mark.slow
 RUN = [sys.executable, "-m", "pipebench", "run", "--engine", "ray", "--data", "tiny", "--workers", "1"]
 
 

@@ -214,8 +214,7 @@ def test_nvimagecodec_gets_the_device_and_its_stream(name, calls, a_device, monk
 
 
 def cpu_decoder(name):
-    """The row of a library on the CPU, if it is installed."""
-    pytest.importorskip({"dali": "nvidia.dali", "nvimagecodec": "nvidia.nvimgcodec"}[name])
+    """The row of a library on the CPU."""
     return stage.find(f"decode/rgb/{name}")[1].build(Workload(data="tiny"))
 
 
@@ -255,7 +254,6 @@ def test_each_thread_has_a_decoder_of_its_own(name, images):
 
 
 def test_pixels_stay_as_they_are_when_the_next_batch_is_made(images):
-    pytest.importorskip("nvidia.dali")
     decoder = dali._decoder("cpu")
     first = decoder([decode.Encoded(images[0], 320, 272)])[0]
     kept = first.clone()

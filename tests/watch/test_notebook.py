@@ -102,7 +102,6 @@ print("all of it")
 
 
 def test_in_ipython_itself(tmp_path: Path) -> None:
-    pytest.importorskip("IPython", reason="IPython is not installed here")
     code = f"CELL = {CELL!r}\n{REAL}"
     environment = {"PATH": "", "IPYTHONDIR": str(tmp_path), "HOME": str(tmp_path)}
     command = [sys.executable, "-c", code]

@@ -30,7 +30,6 @@ from pipebench.watch.record.program_lines import RankFound
 from pipebench.watch.record.record_file import PHASES, encoded
 
 PLACES = {"FILE": "series", "DIR": "runs"}
-NEEDS = {"tensorboard": "tensorboard", "wandb": "wandb"}
 POINTS = [
     Point(1.5, 50, {"wait_ms": 4.0, "stage_ms/transform.Resize (1 of 2)": 2.0}),
     Point(2.5, 100, {"wait_ms": 6.0}),
@@ -65,8 +64,6 @@ def log(*asked: str, said: list[str] | None = None, **how: Any) -> Iterator[Log]
 @pytest.mark.usefixtures("offline")
 @pytest.mark.parametrize("kind", kinds())
 def test_every_sink_takes_points_and_shows_them_at_once(kind: str, tmp_path: Path) -> None:
-    if kind in NEEDS:
-        pytest.importorskip(NEEDS[kind], reason=f"{NEEDS[kind]} is not installed")
     place = kinds()[kind].partition(":")[2]
     sink = opened(Destination(kind, str(tmp_path / PLACES[place]) if place else ""))
     sink.write(POINTS[0])
@@ -92,7 +89,6 @@ def test_the_csv_file_has_a_line_for_each_figure(tmp_path: Path) -> None:
 
 
 def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard", reason="tensorboard is not installed")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     sink = opened(Destination("tensorboard", str(tmp_path)))
@@ -108,7 +104,6 @@ def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("offline")
 def test_wandb_gets_neither_paths_nor_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("wandb", reason="wandb is not installed")
     monkeypatch.setattr("socket.gethostname", lambda: "pl4nted")
     monkeypatch.setenv("WANDB_RUN_ID", "of-the-script")
     monkeypatch.setattr(sys, "argv", ["pl4nted.py", "--key", "pl4nted"])
