@@ -3,7 +3,7 @@
 A thread of this process looks at random moments: now and then while `watch` watches, and often while `advise` does,
 but not while changes are tried. What waits for something lets this thread run, so such places are seen as they are.
 If a look comes late, the line that it finds has kept Python from other threads, as `gc.collect()` does. `threading`
-does not know this thread, and there is none while the process forks.
+does not know this thread, and there is none from a fork of this process until the next batch.
 """
 
 from __future__ import annotations
@@ -126,6 +126,7 @@ class LoopLooker:
             self._begin()
         if self._thread != threading.get_ident():
             return
+        self.go_on()
         if time.monotonic() >= self._written:
             self.write()
         loop = loop_of(frame)
@@ -177,8 +178,8 @@ class LoopLooker:
             self._stop, self._gone = _thread.allocate_lock(), _thread.allocate_lock()
             self._stop.acquire()
             self._gone.acquire()
-            self._runs = True
             _thread.start_new_thread(self._look_on, (self._stop, self._gone))
+            self._runs = True
 
     def _begin(self) -> None:
         self._thread, self._process, self._on = threading.get_ident(), os.getpid(), True
@@ -186,8 +187,7 @@ class LoopLooker:
         self._clock = clock(self._thread) if clock is not None else None
         self._native = threading.get_native_id()
         _lookers.add(self)
-        _around_forks()
-        self.go_on()
+        _before_forks()
 
     def _look_on(self, stop: Any, gone: Any) -> None:
         try:
@@ -275,19 +275,18 @@ class LoopLooker:
 
 
 @functools.cache
-def _around_forks() -> None:
-    """No thread of ours lives while this process forks: the child would have its locks, and not the thread."""
+def _before_forks() -> None:
+    """No thread of ours lives while this process forks: the child would have its locks, and not the thread.
+
+    Nor does it go on right after the fork: Python 3.12 and later count threads then, and warn of a fork beside them.
+    """
 
     def before() -> None:
         for one in list(_lookers):
             one.pause()
 
-    def after() -> None:
-        for one in list(_lookers):
-            one.go_on()
-
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=before, after_in_parent=after)
+        os.register_at_fork(before=before)
 
 
 def watch_next(looker: LoopLooker, patches: Patches, kind: Any, number: Callable[[Any], int | None]) -> None:
