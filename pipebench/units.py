@@ -25,7 +25,7 @@ class Scale:
         scaled = value / self.factor
         magnitude = abs(scaled)
         decimals = digits - 1
-        while magnitude >= 10 and decimals > 0:
+        while round(magnitude, digits - 1) >= 10 and decimals > 0:
             magnitude /= 10
             decimals -= 1
         return f"{scaled:,.{decimals}f}"

@@ -18,6 +18,11 @@ def test_seconds(value, text):
     assert units.seconds(value) == text
 
 
+@pytest.mark.parametrize(("value", "text"), [(0.1 - 1e-16, "100 ms"), (9.996, "10.0 s"), (9.994, "9.99 s")])
+def test_what_rounds_up_to_a_power_of_ten_has_no_digit_more(value, text):
+    assert units.seconds(value) == text
+
+
 def test_sizes_and_rates_are_decimal():
     assert (units.size(105_000), units.rate(13.5e9)) == ("105 kB", "13.5 GB/s")
     assert units.count_scale([1640]).text(1640) == "1.64 k"
