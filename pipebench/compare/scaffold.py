@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from pipebench.compare.config import CONFIG, Own
 from pipebench.compare.import_roots import import_roots
 from pipebench.errors import PipebenchError
 from pipebench.host.children import how
-from pipebench.host.interrupts import INTERRUPTED
+from pipebench.host.interrupts import INTERRUPTED, INTERRUPTS
 from pipebench.host.whole_files import write_whole
 from pipebench.task import Unavailable
 from pipebench.units import printable
@@ -116,10 +117,14 @@ def _from_a_child(settings: Own, repo: Path) -> tuple[list[str], dict[str, str]]
     """What `_looked_at` finds in a child process. Raises `PipebenchError` also if the user's code ends that process."""
     context = multiprocessing.get_context("fork")  # nothing here has started a thread
     receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=_send, args=(sender, settings, repo))
-    child.start()
-    sender.close()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)  # none comes before the child can be ended
+    child = context.Process(target=_send, args=(sender, settings, repo, mask))
     try:
+        try:
+            child.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        sender.close()
         while not receiver.poll(0.05) and child.exitcode is None:
             pass
     except KeyboardInterrupt:
@@ -138,7 +143,8 @@ def _from_a_child(settings: Own, repo: Path) -> tuple[list[str], dict[str, str]]
     return answer["names"], answer["not_measured"]
 
 
-def _send(sender: Connection, settings: Own, repo: Path) -> None:
+def _send(sender: Connection, settings: Own, repo: Path, mask: set[int]) -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     del sys.argv[1:]  # a loader that parses arguments has none in a comparison either
     try:
         names, not_measured = _looked_at(settings, repo)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 INTERRUPTED = 130  # the exit status
-_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass
@@ -31,7 +31,7 @@ def interruptible() -> Iterator[Interrupts]:
     In a forked child, signals do what they did before the block: who ends a child does not wait for what it saves.
     """
     here = threading.current_thread() is threading.main_thread()
-    before = {one: signal.getsignal(one) for one in _INTERRUPTS if here}
+    before = {one: signal.getsignal(one) for one in INTERRUPTS if here}
     ours = [one for one, handler in before.items() if handler != signal.SIG_IGN]  # `nohup` ignores SIGHUP
     found, owner = Interrupts(), os.getpid()
 

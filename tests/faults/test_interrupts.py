@@ -9,11 +9,14 @@ import sys
 import tempfile
 import threading
 import time
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 
 import pytest
 import warm
 
+from pipebench.compare import scaffold
+from pipebench.compare.config import Own
 from pipebench.host.interrupts import interruptible
 
 PATIENCE_S = 150
@@ -259,6 +262,23 @@ def test_the_users_loader_does_not_outlive_init(number, tmp_path):
     running.send(number)
     status, _ = running.ended()
     assert (status, running.said.strip(), running.files_left) == (130, "", [])
+
+
+def test_a_signal_just_after_the_users_loader_has_started_ends_it(monkeypatch, tmp_path):
+    """Whoever it interrupts would wait at its own end until the loader is made."""
+    plain, started = ForkProcess.start, []
+
+    def start(child):
+        plain(child)
+        started.append(child)
+        signal.raise_signal(signal.SIGHUP)
+
+    monkeypatch.setattr(ForkProcess, "start", start)
+    monkeypatch.setattr(scaffold, "_looked_at", lambda *_: time.sleep(600))
+    with pytest.raises(KeyboardInterrupt), interruptible():
+        scaffold._from_a_child(Own(), tmp_path)
+    started[0].join(10)
+    assert started[0].exitcode == -signal.SIGKILL
 
 
 def test_a_forked_child_ends_as_if_nothing_were_to_be_saved():
