@@ -13,7 +13,7 @@ from pipebench.render.layout import Line, Part, Section, Spare, Sparing
 from pipebench.render.screen import LATE
 from pipebench.render.watch_verdict import verdict as limit
 from pipebench.results.advice import ANEW, LEAST_PAIRS, SOME_PASSES, Advice, Cache, Change, Finding
-from pipebench.results.watched import WatchResult
+from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.units import counted, percent, printable, seconds, size
 
 _FEW_PASSES = 3
@@ -47,7 +47,7 @@ def sections(
     table = [_table(advice, full)] if any(full or _applies(one) for one in advice.findings) else []
     return [
         ("verdict", said),
-        ("remedies", [*table, *_writing(advice)]),
+        ("remedies", [*table, *_writing(advice, watched)]),
         ("next", [*_closing(advice, _had_no_workers(advice, watched), goes_on)]),
     ]
 
@@ -266,7 +266,7 @@ def _untried(found: Finding) -> str:
     return f"not tried, {why}" + (" (its figure is predicted)" if found.change.predicted and not failed else "")
 
 
-def _writing(advice: Advice) -> Iterator[Part]:
+def _writing(advice: Advice, watched: WatchResult | None) -> Iterator[Part]:
     """How the user writes the advice, and first the change of the script that could bring more."""
     chosen = advice.followed
     first = list(of_script(advice.larger.change)) if advice.larger is not None else []
@@ -281,7 +281,8 @@ def _writing(advice: Advice) -> Iterator[Part]:
     if chosen.reason == ANEW:
         yield "Make the loader once, before the first pass, and iterate it in each:"
     if chosen.change.settings and advice.unwritten == "library":
-        yield from in_library(chosen.change, advice.made_by, advice.file, advice.line)
+        words = next((one.made_by for one in _loaders(watched) if one.loader == advice.loader), "")
+        yield from in_library(chosen.change, advice.made_by, words, advice.file, advice.line)
     elif chosen.change.settings and not shown:
         yield f"Write, in {place}: DataLoader(..., {', '.join(_keywords(chosen.change.settings))})"
     if chosen.change.one_thread:
@@ -295,9 +296,13 @@ def _keywords(settings: Mapping[str, object]) -> Iterator[str]:
     return (f"{name}={value!r}" for name, value in settings.items())
 
 
+def _loaders(watched: WatchResult | None) -> tuple[LoaderResult, ...]:
+    return watched.loaders if watched is not None else ()
+
+
 def _had_no_workers(advice: Advice, watched: WatchResult | None) -> bool:
     """Whether batches of the script's own process were made by workers in trials: these draw other random numbers."""
-    alone = watched is not None and any(one.loader == advice.loader and not one.workers for one in watched.loaders)
+    alone = any(one.loader == advice.loader and not one.workers for one in _loaders(watched))
     return alone and any(one.ratios and one.change.settings.get("num_workers") for one in advice.findings)
 
 

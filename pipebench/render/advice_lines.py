@@ -34,13 +34,14 @@ def untold(reason: NoText, patch: Patch | None) -> Iterator[str]:
         yield _WHY[reason]
 
 
-def in_library(change: Change, made_by: str, file: str, line: int) -> Iterator[str]:
-    """The settings in the words of the library that makes the loader."""
+def in_library(change: Change, made_by: str, words: str, file: str, line: int) -> Iterator[str]:
+    """The settings for the library that makes the loader, in the `words` of a library ("": in those of torch)."""
     called = f", called from {short(file)}:{line}" if file else ""
-    yield f"{printable(made_by) or 'A library'} makes the loader{called}. Set:"
+    where = "" if words else ", in the loader or the settings that it takes"
+    yield f"{printable(made_by) or 'A library'} makes the loader{called}. Set{where}:"
     for name, value in change.settings.items():
         text = f"{name}={value!r}"
-        whole, alone = setting(text, made_by), setting(name, made_by)
+        whole, alone = setting(text, words), setting(name, words)
         yield f"  {f'{alone} to {value!r}' if whole == text and alone != name else whole}"
 
 

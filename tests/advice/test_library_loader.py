@@ -18,6 +18,7 @@ from pipebench.results.watched import StageResult
 from pipebench.stats import Speedup
 from pipebench.watch.record.trial_lines import FunctionPlace, LoaderMade
 
+PLAINLY = "Set, in the loader or the settings that it takes:"
 TEXT = "def make(ds):\n    return DataLoader(ds)\n"
 GAIN = Finding(Change("num_workers", {"num_workers": 8}), "gain", Speedup(2.0, 1.9, 2.1, 0.95), (2.0, 2.0, 2.0))
 
@@ -58,13 +59,14 @@ def test_no_file_of_a_library_is_changed(figures):
 def test_the_report_names_the_users_own_line(figures, tmp_path):
     found, text = _told(figures, patch=tmp_path / "fix.diff")
     assert (found.file, found.line, found.made_by) == (str(tmp_path / "train.py"), 3, "kit")
-    assert "kit makes the loader, called from train.py:3. Set: num_workers=8" in text
+    assert f"kit makes the loader, called from train.py:3. {PLAINLY} num_workers=8" in text
     assert "No patch was written. A library makes the loader, and its files stay as they are." in text
     assert "site-packages" not in text and not (tmp_path / "fix.diff").exists()
 
 
 def test_the_setting_is_told_in_the_words_of_the_library(figures):
-    figures = replace(figures, loader=replace(figures.loader, made_by="transformers"))
+    loader = replace(figures.loader, made_by="transformers")
+    figures = replace(figures, loader=loader, watched=watched(loader=loader))
     change = Change("both", {"num_workers": 8, "persistent_workers": True, "pin_memory": True})
     _, text = _told(figures, change)
     assert (
@@ -76,7 +78,18 @@ def test_the_setting_is_told_in_the_words_of_the_library(figures):
 def test_without_a_line_of_the_user_no_line_is_told(figures):
     loader = replace(figures.loader, file=figures.made.file)
     found, text = _told(replace(figures, loader=loader, watched=watched(loader=loader)))
-    assert (found.file, found.line) == ("", 0) and "kit makes the loader. Set: num_workers=8" in text
+    assert (found.file, found.line) == ("", 0) and f"kit makes the loader. {PLAINLY}" in text
+
+
+def test_words_for_another_way_to_make_a_loader_are_not_told(figures, tmp_path):
+    """Lightning has words for loaders that it makes of a dataset, and none for one that it makes again."""
+    library = tmp_path / "site-packages" / "lightning" / "connector.py"
+    library.parent.mkdir(parents=True)
+    library.write_text(TEXT)
+    made = replace(figures.made, file=str(library))
+    found, text = _told(replace(figures, made=made, all_made={1: made}))
+    assert found.made_by == "lightning"
+    assert f"called from train.py:3. {PLAINLY} num_workers=8" in text
 
 
 def test_remedies_look_into_the_users_file_and_into_no_library(figures, tmp_path, monkeypatch):

@@ -59,12 +59,20 @@ def test_a_loader_made_anew_is_known_by_its_kind_whatever_function_makes_it(monk
         ]
 
 
-def test_the_place_of_a_loader_is_the_users_call_also_where_torchdata_makes_it(monkeypatch):
+@pytest.mark.parametrize(
+    "file",
+    [
+        "torchdata/stateful_dataloader.py",
+        "lightning/fabric/utilities/data.py",  # Lightning calls train_dataloader() with a function around constructors
+        "lightning_fabric/utilities/data.py",
+    ],
+)
+def test_the_place_of_a_loader_is_the_users_call_also_where_a_library_calls_the_constructor(monkeypatch, file):
     monkeypatch.setattr("pipebench.watch.trial.patching._refusal", lambda loader, whole: "")
     monkeypatch.setattr("pipebench.watch.trial.patching.length_of", lambda loader: 3)
     written, library = [], {}
     text = "class Loader:\n    def __init__(self, makers): self.batch_size, self.dataset = 4, makers.made(self)"
-    exec(compile(text, "/v/torchdata/stateful_dataloader.py", "exec"), library)
+    exec(compile(text, f"/v/{file}", "exec"), library)
     makers = Makers(_recording(written.append), {})
     loader, line = library["Loader"](makers), sys._getframe().f_lineno
     makers.numbers[loader] = 1

@@ -18,6 +18,8 @@ from pipebench.watch.record.patches import Patches, is_ours, unseen
 
 _TORCH_DATA = os.sep + os.path.join("torch", "utils", "data") + os.sep
 _TORCHDATA = os.sep + "torchdata" + os.sep
+# Lightning calls the script's hooks and main functions with its own function around the constructors of loaders.
+_AROUND = tuple(os.path.join(one, "utilities", "data.py") for one in ("lightning_fabric", "lightning/fabric"))
 _ASKED = ("builtins", "torch.utils.data", "torchdata.")  # the modules whose lengths are asked
 
 Calls = tuple[tuple[str, int], ...]
@@ -122,8 +124,8 @@ def calls_to(frame: Any) -> Calls:
 
 
 def within(file: str) -> bool:
-    """Whether a file is a part of how a loader is made: torch's, torchdata's or ours."""
-    return is_ours(file) or _TORCH_DATA in file or _TORCHDATA in file
+    """Whether a file is a part of how a loader is made: torch's, torchdata's or ours, or what stands around them."""
+    return is_ours(file) or _TORCH_DATA in file or _TORCHDATA in file or file.endswith(_AROUND)
 
 
 def watch_makers(patches: Patches, makers: Makers, loaders: Any) -> None:
