@@ -55,8 +55,10 @@ KNOWN = (
         re.compile(r"\b(?:np|numpy)\.random\.choice\((?=[^#]*replace\s*=\s*False)(?![^#]*\bp\s*=)"),
         "numbers drawn without a permutation",
         (
-            "np.random.choice permutes all numbers to draw a few. With rng = np.random.default_rng(),",
-            "rng.choice(n, size, replace=False, shuffle=False) does not; nor does random.sample.",
+            "np.random.choice permutes all numbers to draw a few; rng.choice(n, size, replace=False,",
+            "shuffle=False) does not. Make rng in each worker, at its first sample, or all workers",
+            "draw the same numbers: rng = np.random.default_rng(torch.initial_seed()). To draw a few,",
+            "random.sample(range(n), size) is enough: torch seeds it in each worker.",
         ),
     ),
     _Known(  # github.com/pytorch/pytorch/issues/13918; lists of numbers are walked in the same way

@@ -85,3 +85,11 @@ def test_no_more_than_the_waits_can_be_saved():
     assert slow_lines.propose(_seen((line[0], 0.1)), []) is None
     alone = slow_lines.propose(_seen(line, wait_share=0.5, num_workers=0), [])
     assert alone.predicted == pytest.approx(1 / (1 - 0.9 * 0.8 * 0.5))
+
+
+def test_a_generator_is_made_in_each_worker():
+    """torch seeds np.random and random there, but no Generator that the workers have from the script's process."""
+    line = "wrong = np.random.choice(self.items, 20, replace=False)", 0.6
+    how = " ".join(slow_lines.propose(_seen(line), []).how)
+    assert "in each worker, at its first sample" in how and "default_rng(torch.initial_seed())" in how
+    assert "default_rng()" not in how
