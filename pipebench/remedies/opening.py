@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from pipebench.remedies.seen import Seen
-from pipebench.remedies.source import Source, sources
+from pipebench.remedies.source import Source, called, sources
 from pipebench.results.advice import Rewrite
 
 _FOLDER = "ImageFolder"
@@ -20,19 +20,18 @@ def rewrites(seen: Seen, convert: Callable[..., object], later: bool = False) ->
     `convert` is a function of ours of an image or a path. Its text is written, too. `later` says that the image is only
     decoded after that, by a transform. Only files that have the loader's dataset count: another file may open images
     for something else. Of torch's wrappers of a dataset, all files count. None: they open no image, or one that must be
-    decoded there.
+    decoded there; or it is not known where the images of an ImageFolder are opened.
     """
     found: list[Rewrite] = []
     opens = False
-    wrapped = seen.loader.dataset in _WRAPPERS
     for source in sources(seen):
-        places = (_converted(source), _folders(source)) if wrapped else _places(source, seen.loader.dataset)
-        if places is None:
-            continue
-        converted, folders = places
+        calls = _calls(source, seen.loader.dataset)
+        converted, folders = _converted(calls), _folders(source, calls)
+        if any(not _takes_loader(one) for one in folders):
+            return None
         if later and any(source.handles_errors(one) or source.keeps(one) for one in converted):
             return None
-        opens |= bool(converted or folders) or any(_opens(one) for one in source.nodes(ast.Call))
+        opens |= bool(converted or folders) or any(map(_opens, calls))
         for call in converted:
             found += _exchanged(source, call, convert.__name__)
         for call in folders:
@@ -42,18 +41,20 @@ def rewrites(seen: Seen, convert: Callable[..., object], later: bool = False) ->
     return tuple(found) if opens else None
 
 
-def _places(source: Source, dataset: str) -> tuple[list[ast.Call], list[ast.Call]] | None:
-    """What converts the images of this dataset, and its ImageFolders. None: that is not known from this file.
+def _calls(source: Source, dataset: str) -> list[ast.Call]:
+    """The calls of the file that may be behind the images of this dataset; none if that is not known from this file.
 
     It has to define the class of the dataset, or to make it, if it is torchvision's: all in the same way.
     """
-    folders, made = _folders(source), source.calls_of(_FOLDER)
+    if dataset in _WRAPPERS:
+        return [one for one in source.nodes(ast.Call) if isinstance(one, ast.Call)]
+    found = source.reached(dataset)
+    if any(isinstance(one, ast.ClassDef) and one.name == dataset for one in ast.walk(source.tree)):
+        return found
     if dataset != _FOLDER:
-        defined = any(isinstance(one, ast.ClassDef) and one.name == dataset for one in ast.walk(source.tree))
-        return (_converted(source), folders) if defined else None
-    if folders and len(folders) == len(made):
-        return [], folders
-    return (_converted(source), []) if made and not folders else None
+        return []
+    folders = _folders(source, found)
+    return found if len(folders) in (0, len(source.calls_of(_FOLDER))) else []
 
 
 def _exchanged(source: Source, call: ast.Call, name: str) -> Iterator[Rewrite]:
@@ -63,13 +64,12 @@ def _exchanged(source: Source, call: ast.Call, name: str) -> Iterator[Rewrite]:
     yield Rewrite(source.file, end, source.end(call), ")")
 
 
-def _converted(source: Source) -> list[ast.Call]:
-    """Every `image.convert("RGB")`."""
+def _converted(calls: Iterable[ast.Call]) -> list[ast.Call]:
+    """Every `image.convert("RGB")` of these."""
     return [
         one
-        for one in source.nodes(ast.Call)
-        if isinstance(one, ast.Call)
-        and isinstance(one.func, ast.Attribute)
+        for one in calls
+        if isinstance(one.func, ast.Attribute)
         and one.func.attr == "convert"
         and [getattr(given, "value", None) for given in (*one.args, *_of_mode(one))] == ["RGB"]
         and len(_of_mode(one)) == len(one.keywords)
@@ -80,17 +80,23 @@ def _of_mode(call: ast.Call) -> list[ast.expr]:
     return [one.value for one in call.keywords if one.arg == "mode"]
 
 
-def _folders(source: Source) -> list[ast.Call]:
-    """Every ImageFolder that opens images as torchvision does."""
+def _folders(source: Source, calls: Iterable[ast.Call]) -> list[ast.Call]:
+    """Every ImageFolder of these that opens images as torchvision does, as far as its call shows that."""
     return [
         one
-        for one in source.calls_of(_FOLDER)
-        if source.is_of(one.func, "torchvision")
-        and 0 < len(one.args) <= _BEFORE_LOADER
-        and not any(given.arg in ("loader", None) for given in one.keywords)
-        and not any(isinstance(given, ast.Starred) for given in one.args)
+        for one in calls
+        if called(one) == _FOLDER
+        and source.is_of(one.func, "torchvision")
+        and len(one.args) <= _BEFORE_LOADER
+        and not any(given.arg == "loader" for given in one.keywords)
     ]
 
 
-def _opens(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Image.open")
+def _takes_loader(folder: ast.Call) -> bool:
+    """Whether a keyword can be added to this call: it shows all of its arguments."""
+    hidden = any(isinstance(one, ast.Starred) for one in folder.args) or any(one.arg is None for one in folder.keywords)
+    return bool(folder.args or folder.keywords) and not hidden
+
+
+def _opens(node: ast.Call) -> bool:
+    return ast.unparse(node.func).endswith("Image.open")

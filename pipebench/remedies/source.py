@@ -96,6 +96,24 @@ class Source:
         """Every call of `name` in this file. Only the last part of what is called counts."""
         return [one for one in self.nodes(ast.Call) if isinstance(one, ast.Call) and called(one) == name]
 
+    def reached(self, name: str) -> list[ast.Call]:
+        """The calls in the class `name`, in what it is made of, and in the functions and classes that these name."""
+        defined = [one for one in ast.walk(self.tree) if isinstance(one, (*_FUNCTIONS, ast.ClassDef))]
+        given = [one for one in ast.walk(self.tree) if isinstance(one, ast.Assign)]
+        left: list[ast.AST] = [*(one for one in defined if one.name == name), *self.calls_of(name)]
+        found: list[ast.AST] = []
+        while left:
+            node = left.pop()
+            if node in found:
+                continue
+            found.append(node)
+            names = {getattr(one, "id", getattr(one, "attr", "")) for one in ast.walk(node)}
+            left += [one for one in defined if one.name in names]
+            if isinstance(node, ast.expr):  # a name within a definition may be its own
+                left += [one.value for one in given if names & {getattr(to, "id", None) for to in one.targets}]
+        calls = (one for node in found for one in ast.walk(node) if isinstance(one, ast.Call))
+        return list(dict.fromkeys(calls))
+
     def keeps(self, call: ast.Call) -> bool:
         """Whether the value of this call is kept in a container or an object."""
         return _is_stored(_around(self.tree, call))

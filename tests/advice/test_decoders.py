@@ -26,7 +26,8 @@ def load(path):
 
 
 class Photos:
-    pass
+    def __getitem__(self, path):
+        return load(path)
 
 
 loader = DataLoader(data)

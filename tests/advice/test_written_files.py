@@ -14,7 +14,7 @@ from pipebench.results.advice import Change, Rewrite
 from pipebench.results.watched import StageResult
 from pipebench.watch.record.trial_lines import LoaderMade
 
-PHOTOS = "from PIL import Image\nclass Photos: pass\n"
+PHOTOS = "from PIL import Image\nclass Photos:\n    def __getitem__(self, one): return load(one)\n"
 MORE = Change("num_workers", {"num_workers": 4})
 
 
@@ -56,14 +56,16 @@ def test_what_stands_around_an_image_stays(tmp_path, opened, after):
     def read(image):
         return image
 
-    made = _made(tmp_path / "train.py", f"{PHOTOS}x = [{opened}]\nloader = DataLoader(x)\n")
+    made = _made(tmp_path / "train.py", f"{PHOTOS}x = [{opened}]\nloader = DataLoader(Photos(x))\n")
     found = opening.rewrites(replace(seen(), made=made), read)
     change = Change("decode", {}, rewrites=tuple(one for one in found if not one.helper))
     assert f"x = [{after}]\n" in _applied(made, change)
 
 
 IMAGES = "from torchvision.datasets import ImageFolder\na = ImageFolder(root, steps)\n"
-CONVERTED = "x = Image.open(p).convert('RGB')\n"
+KEYWORDS = IMAGES.replace("(root, steps", "(root=root, transform=steps")
+CONVERTED = "def load(p): return Image.open(p).convert('RGB')\n"
+PREVIEW = "def show(p): Image.open(p).convert('RGB').show()\n"
 
 
 @pytest.mark.parametrize(
@@ -77,6 +79,13 @@ CONVERTED = "x = Image.open(p).convert('RGB')\n"
         (IMAGES, "Photos", None),  # it may be a folder for validation
         (IMAGES.replace("steps", "steps, loader=load") + CONVERTED, "ImageFolder", ["convert"]),
         (f"{IMAGES}b = ImageFolder(root, steps, loader=load)\n{CONVERTED}", "ImageFolder", None),
+        (KEYWORDS + PREVIEW, "ImageFolder", ["folder"]),
+        (KEYWORDS.replace("root=root", "**options") + PREVIEW, "ImageFolder", None),
+        (KEYWORDS.replace("root=root", "*options") + PREVIEW, "Subset", None),
+        (f"class Photos(ImageFolder): pass\n{IMAGES}{PREVIEW}", "Photos", None),
+        (PHOTOS + PREVIEW, "Photos", None),  # what its samples call is in another file
+        (PHOTOS + CONVERTED + PREVIEW, "Photos", ["convert"]),
+        (f"{PHOTOS}{IMAGES}data = Photos(a)\n", "Photos", ["folder"]),
     ],
 )
 def test_only_what_opens_the_images_of_this_dataset_is_written_otherwise(tmp_path, text, dataset, places):
