@@ -8,7 +8,7 @@ from dataclasses import replace
 from statistics import median
 
 from pipebench.remedies.seen import WORTH
-from pipebench.results.advice import ANEW, LEAST_PAIRS, TOGETHER, Change, Finding, Outcome, Value
+from pipebench.results.advice import ANEW, LEAST_PAIRS, TOGETHER, Change, Finding, Outcome, Part, Value
 from pipebench.stats import NORMAL, Speedup, next_run
 from pipebench.watch.record.trial_lines import TrialWindow
 
@@ -182,6 +182,7 @@ def together(findings: Sequence[Finding]) -> Change | None:
         settings.update(one.change.settings)
         edits.update(one.change.edits)
     one_thread = any(one.change.one_thread for one in best)
+    parts = [Part(one.change.how, one.change.at) for one in best if one.change.how]
     tried = [one.change for one in findings if one.change.remedy == TOGETHER]
     if len(best) < 2 or (settings, edits, one_thread) in [(one.settings, one.edits, one.one_thread) for one in tried]:
         return None
@@ -194,13 +195,17 @@ def together(findings: Sequence[Finding]) -> Change | None:
         by_passes=any(one.change.by_passes for one in best),
         title=", ".join(one.change.title for one in best if one.change.title),
         edits=edits,
-        how=tuple(line for one in best for line in one.change.how),
-        at=next((one.change.at for one in best if one.change.at), None),
         discards=any(one.change.discards for one in best),
         varies=max(one.change.varies for one in best),
         rewrites=tuple(rewrite for one in best for rewrite in one.change.rewrites),
-        partly=any(one.change.one_thread or (one.change.edits and not one.change.rewrites) for one in best),
+        partly=any(_partly(one.change) for one in best),
+        parts=tuple(sorted(parts, key=lambda one: one.at is not None)),
     )
+
+
+def _partly(change: Change) -> bool:
+    """Whether the settings and rewrites of this part are not all of it."""
+    return change.partly or change.one_thread or bool(change.edits and not change.rewrites)
 
 
 def best_of_each(findings: Sequence[Finding]) -> list[Finding]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from pipebench.render.frameworks import setting
-from pipebench.results.advice import Change, NoText, Patch, Snippet
+from pipebench.results.advice import Change, NoText, Part, Patch, Snippet
 from pipebench.units import printable
 
 _MOST_LINES = 3  # of a snippet
@@ -98,11 +98,11 @@ def _pieces(code: str) -> list[str]:
 
 def by_hand(change: Change) -> Iterator[str]:
     """How the user writes a change that is no keyword."""
-    if change.how and change.at is not None:
-        at = change.at
-        yield f"Change {printable(at.name)} in {short(at.file)}:{at.line}:" if at.line else f"Change {at.name}:"
-    for line in change.how:
-        yield f"  {printable(line)}"
+    for one in (Part(change.how, change.at), *change.parts):
+        if one.how and (at := one.at) is not None:
+            yield f"Change {printable(at.name)} in {short(at.file)}:{at.line}:" if at.line else f"Change {at.name}:"
+        for line in one.how:
+            yield f"  {printable(line)}"
 
 
 def of_script(change: Change) -> Iterator[str]:

@@ -57,6 +57,14 @@ class Rewrite:
 
 
 @dataclass(frozen=True)
+class Part:
+    """What the user writes for one of several changes, and where (None: the lines say so, or it is for all of them)."""
+
+    how: tuple[str, ...]
+    at: Place | None = None
+
+
+@dataclass(frozen=True)
 class Change:
     """One change of a loader. `remedy` names its kind, and `settings` are the keywords of DataLoader that differ.
 
@@ -78,6 +86,7 @@ class Change:
     place. `untried` is why it cannot be tried at all ("": it can).
     `rough`: before it is tried, the remedy measures on the user's files whether it is worth that. `varies` is how far
     its gain differs between runs, where that is more than usual: the standard deviation of the gain's logarithm.
+    `parts` are what the user writes for several changes in one; those without a place come first.
     """
 
     remedy: str
@@ -105,6 +114,7 @@ class Change:
     untried: str = ""
     rough: bool = False
     varies: float = 0.0
+    parts: tuple[Part, ...] = ()
 
     @property
     def no_workers(self) -> bool:

@@ -59,6 +59,7 @@ KINDS: dict[str, dict[str, Kind]] = {
         "if_once": "ours",
         "if_changed": "line",
     },
+    "advice.Part": {"how": "line"},
     "advice.Place": {"file": "file"},
     "advice.Rewrite": {"file": "file", "new": "line"},
     "advice.Finding": {"reason": "said"},

@@ -14,7 +14,8 @@ from pipebench.advise.judging import together
 from pipebench.errors import PipebenchError
 from pipebench.render import layout
 from pipebench.render.advice import parts
-from pipebench.results.advice import ANEW, Advice, Change, Finding, Rewrite
+from pipebench.render.advice_lines import by_hand
+from pipebench.results.advice import ANEW, Advice, Change, Finding, Place, Rewrite
 from pipebench.stats import Speedup
 from pipebench.watch.record.trial_lines import LoaderMade
 
@@ -92,13 +93,27 @@ def test_what_could_not_be_read_any_more_is_told_once(tmp_path, patch):
 
 
 def test_a_patch_that_is_only_a_part_says_so(tmp_path):
-    by_hand = replace(FASTER, change=Change("as_tensors", {}, title="tensors", edits={"as_tensors": {}}, how=("x",)))
-    both = replace(FASTER, change=together([FASTER, by_hand]))
+    hand = replace(FASTER, change=Change("as_tensors", {}, title="tensors", edits={"as_tensors": {}}, how=("x",)))
+    both = replace(FASTER, change=together([FASTER, hand]))
     _, text = _told(tmp_path / "fix.diff", [_made(tmp_path / "train.py")], both)
     assert "The patch is in fix.diff, but not all of this change: write the rest by hand." in text
     threads = replace(FASTER, change=Change("one_thread", {}, one_thread=True))
-    written = replace(FASTER, change=replace(by_hand.change, rewrites=(Rewrite("x", 0, 0, ""),)))
+    written = replace(FASTER, change=replace(hand.change, rewrites=(Rewrite("x", 0, 0, ""),)))
     assert together([FASTER, threads]).partly and not together([FASTER, written]).partly
+    assert together([FASTER, replace(written, change=replace(written.change, partly=True))]).partly
+
+
+def test_each_part_of_a_change_is_told_at_its_own_place(tmp_path):
+    """What has no place of its own comes first, so that it stands below no other's."""
+    table = Change("lookup", {}, edits={"lookup": {}}, how=("Put both into x.",), at=Place("Normalize", "train.py", 12))
+    kept = Change("kept", {}, edits={"kept": {}}, how=("Keep y.",), at=Place("Data.read", "train.py", 3))
+    copies = Change("copies", {}, edits={"copies": {}}, how=("Let samples hold copies.",))
+    both = together([replace(FASTER, change=one) for one in (table, kept, copies)])
+    assert list(by_hand(both)) == [
+        "  Let samples hold copies.", "Change Normalize in train.py:12:", "  Put both into x.",
+        "Change Data.read in train.py:3:", "  Keep y.",
+    ]  # fmt: skip
+    assert list(by_hand(table)) == ["Change Normalize in train.py:12:", "  Put both into x."]
 
 
 def test_a_patch_that_cannot_be_saved_does_not_cost_the_report(tmp_path, capsys):
