@@ -180,10 +180,11 @@ class CommandRun(LiveRun):
     def _of_another(self, lines: Sequence[Line]) -> Iterator[Line]:
         """What the job must know of another rank: it cannot try, or its loader is not that of rank 0."""
         for one in lines if self._rank is not None else ():
-            own = self._made.get(one.loader) if isinstance(one, LoaderMade) else None
             if isinstance(one, TrialFailed):
                 yield one
-            elif own is not None and one != own:
+            elif not isinstance(one, LoaderMade) or (own := self._made.get(one.loader)) is None:
+                continue
+            elif dataclasses.replace(one, others=own.others) != own:
                 self._made[own.loader] = dataclasses.replace(own, refusal=own.refusal or "ranks-differ")
                 yield self._made[own.loader]
 

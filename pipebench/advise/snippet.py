@@ -111,7 +111,7 @@ def _of_other_loaders(made: LoaderMade, found: Iterable[Rewrite], every: Iterabl
         if call is None or not any(source.holds(call, one) for one in found):
             return False
         others = any(_place(one) == _place(made) for one in every if one.loader != made.loader)
-        return others or source.repeats(call)
+        return bool(made.others) or others or source.repeats(call)
     return False
 
 

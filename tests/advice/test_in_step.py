@@ -187,6 +187,14 @@ def test_rank_0_is_asked_and_what_another_rank_cannot_try_nobody_can(tmp_path):
     assert not run.wait(0.0)
 
 
+@pytest.mark.parametrize(("more", "refusals"), [({"others": 1}, [""]), ({"batches": 9}, ["", "ranks-differ"])])
+def test_a_rank_may_have_other_loaders_besides(tmp_path, more, refusals):
+    """Often only rank 0 has one for validation."""
+    other = dataclasses.replace(_made(), **more)
+    run = _Command(tmp_path, {30: [RankFound(0, 2), _made()], 20: [RankFound(1, 2), other]})
+    assert [one.refusal for one in run.lines() if isinstance(one, LoaderMade)] == refusals
+
+
 def _records(folder, pid, *lines):
     own = folder / f"{pid}-0"
     own.mkdir()

@@ -124,6 +124,36 @@ def test_a_loader_made_after_the_recording_has_the_number_of_its_kind(monkeypatc
     assert makers.number_of(_helper(makers, 100)) is None  # made by another call
 
 
+def _elsewhere(make):
+    return make("train")
+
+
+@pytest.mark.parametrize(
+    ("make", "others"),
+    [
+        (lambda make: [make(one) for one in ("train", "val")], 1),
+        (lambda make: [make(one) for one in ("train", "train")], 0),  # made again
+        (lambda make: [make("train"), _elsewhere(make)], 1),  # by another call: it may be for something else
+        (lambda make: [make("train")], 0),
+    ],
+)
+def test_other_loaders_of_a_place_count_before_they_are_iterated(monkeypatch, make, others):
+    monkeypatch.setattr("pipebench.watch.trial.patching._refusal", lambda loader, whole: "")
+    monkeypatch.setattr("pipebench.watch.trial.patching.length_of", len)
+    written, data = [], {"train": Data(), "val": Data()}
+    makers = Makers(_recording(written.append), {})
+
+    def one(name):
+        made = _helper(makers, 100)
+        made.dataset = data[name]
+        return made
+
+    loaders = make(one)
+    makers.numbers[loaders[0]] = 1
+    makers.iterated(loaders[0])
+    assert [one.others for one in written] == [others]
+
+
 class Wrapping(torch.utils.data.DataLoader):
     def _get_iterator(self):
         return map(list, super()._get_iterator())

@@ -41,6 +41,13 @@ def test_a_line_that_made_another_loader_is_left_alone(tmp_path):
         assert _reasons(made, Change("any", settings), [made, replace(made, loader=2)]) == "other-loaders"
 
 
+def test_a_line_that_made_loaders_that_nobody_has_iterated_is_left_alone(tmp_path):
+    """What calls it is in another file, and the validation comes later."""
+    made = _made(tmp_path / "data.py", "def make(d):\n    return DataLoader(d)\n")
+    assert _reasons(replace(made, others=1), AHEAD, [made]) == "other-loaders"
+    assert _reasons(made, AHEAD, [made]) == ""
+
+
 def test_what_is_not_in_that_call_is_written(tmp_path):
     made = _made(tmp_path / "train.py", "def make(d):\n    return DataLoader(d)\n")
     both = [made, replace(made, loader=2)]

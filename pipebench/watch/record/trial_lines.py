@@ -22,7 +22,8 @@ class LoaderMade:
 
     The place is that of the nearest call outside torch, in the user's code or a library ("" if it was not seen).
     Columns count bytes. `batches` is the length of a pass (None: unknown). `refusal` says why the loader is not tried
-    ("": it is). `collate` is the user's own collate function (None: it is torch's, or its place is not known).
+    ("": it is). `collate` is the user's own collate function (None: it is torch's, or its place is not known). `others`
+    is how many other loaders were made at this place until then, for other datasets or by other calls.
     """
 
     loader: int
@@ -36,6 +37,7 @@ class LoaderMade:
     settings: dict[str, str | int | float | bool | None] = field(default_factory=dict)
     refusal: str = ""
     collate: FunctionPlace | None = None
+    others: int = 0
 
 
 class PlaceLooks(NamedTuple):

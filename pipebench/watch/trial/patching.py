@@ -15,7 +15,7 @@ from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import FunctionPlace, LoaderMade
 from pipebench.watch.script.loop_looks import OFTEN_S, LoopLooker
-from pipebench.watch.script.made import Calls, calls_to, length_of, within
+from pipebench.watch.script.made import Calls, calls_to, length_of, read, within
 from pipebench.watch.script.ranks import present
 from pipebench.watch.script.training_device import TrainingDevice
 from pipebench.watch.trial import arms
@@ -56,7 +56,16 @@ class Makers:
         settings = {name: _plain(getattr(loader, name)) for name in _SETTINGS if hasattr(loader, name)}
         collate = _function_place(getattr(loader, "collate_fn", None))
         refusal = refusal or _refusal(loader, bool(self.recording.settings.shared))
-        self.recording.write(LoaderMade(number, *place, length_of(loader), settings, refusal, collate))
+        others = self._others(loader, place)
+        self.recording.write(LoaderMade(number, *place, length_of(loader), settings, refusal, collate, others))
+
+    def _others(self, loader: Any, place: Place) -> int:
+        """How many other loaders that were made at this place are alive. One that is made again is no other."""
+
+        def made_of(one: Any) -> tuple[object, int]:
+            return self._calls.get(one), id(read(one, "dataset"))
+
+        return sum(at == place and made_of(one) != made_of(loader) for one, at in list(self._places.items()))
 
     def has_number(self, loader: Any, number: int) -> bool:
         """Whether `loader` has this number, or was made after the recording and is of the same kind."""
