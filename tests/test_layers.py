@@ -60,7 +60,8 @@ HOUSE = {
     "knock_out lookup opencv_resize persistent_workers num_workers in_workers one_iterator one_thread padding "
     "like_lengths one_row pin_memory prefetch_factor ring_collate sampler_ahead slow_lines spread_evenly start_method "
     "unlocked validation",
-    "advise": "judging streams whole_run sync_cause shared_resource trial conductor snippet tail live_run command",
+    "advise": "judging streams main_loader whole_run sync_cause shared_resource trial conductor snippet tail live_run "
+    "command",
     "before_after": "loaders estimates figures watched differing whole",
     "region": "",
     "batch_into": "",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple, Protocol
 
 from pipebench.advise import judging, streams, sync_cause, whole_run
+from pipebench.advise.main_loader import main_loader
 from pipebench.advise.shared_resource import with_shared
 from pipebench.advise.trial import Trial, by_passes, cache_of, in_batches, needed_s, not_now, period, window_s
 from pipebench.predict.untried import Foretell
@@ -15,7 +16,7 @@ from pipebench.remedies import Propose
 from pipebench.remedies.one_iterator import NEW_ITERATORS
 from pipebench.remedies.seen import Seen
 from pipebench.results.advice import Advice, Change, Ended, Finding
-from pipebench.results.watched import LoaderResult, WatchResult
+from pipebench.results.watched import WatchResult
 from pipebench.watch.record.lines import Line, LoopSums, Moment
 from pipebench.watch.record.orders import Order
 from pipebench.watch.record.own_code import owner
@@ -30,7 +31,6 @@ _FIRST_TRIAL = 1 / 6  # of the budget: what is unclear then waits until all othe
 _STEP_S = 0.1
 _EXAMINE_S, _EXAMINE_ITERATIONS = 10.0, 20  # the longest time to look for sync points
 _LAST_TRIALS = 2  # before time is up: then what gained is tried together, if more than one did
-_ONE_LOOP = 0.9  # of the longest: loaders that are zipped take nearly the same time
 
 
 class Run(Protocol):
@@ -127,7 +127,7 @@ class Conductor:
                 return
             self._read()
         self.watched = self.run.watched()
-        made = self.made.get(_main(self.watched) or 0)  # 0: no loader has this number
+        made = self.made.get(main_loader(self.watched) or 0)  # 0: no loader has this number
         self.seen = self.run.seen(self.watched, made, self.made) if made is not None else None
         if self.seen is None or made is None:
             self.ended = "refused"
@@ -166,7 +166,9 @@ class Conductor:
                 ladder.append(Finding(change, "gain" if faster else "no-gain", gain))
             told += ladder
         self._foretold = judging.best(told)
-        self.findings = [Finding(one.change, "not-tried", reason=refusal, predicted=one.gain) for one in told]
+        self.findings = [
+            Finding(one.change, "not-tried", reason=one.change.untried or refusal, predicted=one.gain) for one in told
+        ]
         self._predict(seen)
 
     @property
@@ -380,20 +382,3 @@ class Conductor:
             change, outcome, told, found, by, reason, run=run, difference=difference, cache=cache,
             given_back=self._trial.given_back(),
         )  # fmt: skip
-
-
-def _main(watched: WatchResult) -> int | None:
-    """The loader whose loop trains and takes the most time. Of loaders in one loop, the one that is waited for most.
-
-    One whose every batch is of a new iterator has no loop of its own: then it is the loader around it.
-    """
-    asked = {one.loader for one in watched.account.causes if one.code == NEW_ITERATORS} if watched.account else set()
-    training = [one for one in watched.loaders if one.loader and one.loader not in asked and (one.training or asked)]
-    most = max((_seconds(one) for one in training), default=0.0)
-    longest = [one for one in training if _seconds(one) >= _ONE_LOOP * most]
-    found = max(longest, key=lambda one: one.iterations * (one.wait_s_per_iteration or 0.0), default=None)
-    return found.loader if found else None
-
-
-def _seconds(loader: LoaderResult) -> float:
-    return loader.iterations * (loader.s_per_iteration or 0.0)

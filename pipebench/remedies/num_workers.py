@@ -27,6 +27,11 @@ DIVIDE = (
     "samples[info.id :: info.num_workers] with info = torch.utils.data.get_worker_info().",
     "As it is, each worker would give all samples.",
 )
+NO_GUARD = "no-main-guard"
+GUARD = (
+    "First put what the script runs below `if __name__ == '__main__':`. Workers import the",
+    "script, and would run it again.",
+)
 _KEPT = 0.8  # of what the simulation said: a rung that brings less disappoints
 _SHORT_PASS_S = 5.0  # the first start of workers that live on takes some tenths of a second, or some seconds
 _COMPARED_PASS_S = 20.0  # three pairs of passes take two thirds of the default budget
@@ -162,7 +167,8 @@ def _change(seen: Seen, workers: int) -> Change:
         settings["persistent_workers"] = True
     predicted = seen.promise if more > 0 else None
     divide = more > 0 and seen.loader.undivided
-    how = (*(DIVIDE if divide else ()), *(KEEPS if live_on else ()))
+    unguarded = seen.made is not None and seen.made.unguarded
+    how = (*(GUARD if unguarded else ()), *(DIVIDE if divide else ()), *(KEEPS if live_on else ()))
     return Change(
         "num_workers",
         settings,
@@ -170,5 +176,6 @@ def _change(seen: Seen, workers: int) -> Change:
         by_passes=starts and (seen.pass_s or math.inf) < (_SHORT_PASS_S if live_on else _COMPARED_PASS_S),
         predicted=predicted,
         how=how,
-        partly=divide,
+        partly=divide or unguarded,
+        untried=NO_GUARD if unguarded else "",
     )

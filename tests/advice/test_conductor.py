@@ -9,8 +9,9 @@ from made_up_script import Planted, advice_on, caused
 from made_up_trials import LOADER, host, seen, watched, worker
 
 from pipebench.advise import judging
-from pipebench.advise.conductor import LOOK_S, Conductor, _main
+from pipebench.advise.conductor import LOOK_S, Conductor
 from pipebench.advise.judging import MOST_PAIRS
+from pipebench.advise.main_loader import main_loader
 from pipebench.remedies import num_workers
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.advice import Change, Finding
@@ -302,9 +303,9 @@ def test_of_zipped_loaders_the_one_that_is_waited_for_is_tried():
     waited = replace(LOADER, loader=1, s_per_iteration=0.099, wait_s_per_iteration=0.08)
     ready = replace(LOADER, loader=2, s_per_iteration=0.1, wait_s_per_iteration=0.001)
     short = replace(LOADER, loader=3, iterations=5, s_per_iteration=0.1, wait_s_per_iteration=0.1)
-    assert _main(replace(watched(), loaders=(waited, ready, short))) == 1
-    assert _main(replace(watched(), loaders=(ready, short))) == 2
-    assert _main(replace(watched(), loaders=())) is None
+    assert main_loader(replace(watched(), loaders=(waited, ready, short))) == 1
+    assert main_loader(replace(watched(), loaders=(ready, short))) == 2
+    assert main_loader(replace(watched(), loaders=())) is None
 
 
 def test_changes_that_do_the_same_work_are_not_made_together():

@@ -230,6 +230,7 @@ def test_workers_that_would_run_the_script_again_are_not_started(method, text, t
     context = types.SimpleNamespace(get_start_method=lambda allow_none=False: method)
     loader = DataLoader(range(12), batch_size=4)
     vars(loader)["_DataLoader__multiprocessing_context"] = context
+    assert arms.may_start(loader) is tried
     if tried:
         assert _copy(loader, num_workers=2).num_workers == 2
     else:

@@ -154,6 +154,16 @@ def test_other_loaders_of_a_place_count_before_they_are_iterated(monkeypatch, ma
     assert [one.others for one in written] == [others]
 
 
+@pytest.mark.parametrize(("workers", "may", "unguarded"), [(0, False, True), (0, True, False), (2, False, False)])
+def test_a_loader_without_workers_tells_whether_it_may_start_some(monkeypatch, workers, may, unguarded):
+    monkeypatch.setattr("pipebench.watch.trial.arms.may_start", lambda loader: may)
+    written, loader = [], torch.utils.data.DataLoader([1, 2], num_workers=workers)
+    makers = Makers(_recording(written.append), {loader: 1})
+    makers.made(loader)
+    makers.iterated(loader)
+    assert [one.unguarded for one in written] == [unguarded]
+
+
 class Wrapping(torch.utils.data.DataLoader):
     def _get_iterator(self):
         return map(list, super()._get_iterator())

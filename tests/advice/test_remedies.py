@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from made_up_script import MADE
 from made_up_trials import LOADER, host, seen, worker
 
 import pipebench
@@ -240,6 +241,16 @@ def test_more_workers_of_a_stream_that_is_not_divided_are_only_a_part_of_the_cha
     assert change.partly and change.how == num_workers.DIVIDE and not num_workers.propose(seen(0.7), []).partly
     fewer = num_workers.propose(_with_cause(seen(0.7, num_workers=12, loader=figures.loader), BLOCKED, {}), [])
     assert _settings(fewer) == {"num_workers": 6} and not fewer.partly and fewer.how == ()
+
+
+def test_first_workers_that_would_run_the_script_again_need_a_guard_first():
+    """The line alone would end the script, so it is not tried, and a patch with it is only a part of the change."""
+    figures = seen(0.7, num_workers=0)
+    change = num_workers.propose(replace(figures, made=replace(MADE, unguarded=True)), [])
+    assert (change.partly, change.untried) == (True, "no-main-guard")
+    assert change.how[: len(num_workers.GUARD)] == num_workers.GUARD
+    plain = num_workers.propose(replace(figures, made=MADE), [])
+    assert (plain.partly, plain.untried) == (False, "") and not set(num_workers.GUARD) & set(plain.how)
 
 
 @pytest.mark.parametrize(("megabytes", "workers", "ahead"), [(4000, 4, 8), (400, 4, None), (200, None, None)])

@@ -21,6 +21,17 @@ def test_an_iterable_dataset_is_refused():
     assert advice.ended == "refused" and advice.refusal == "iterable" and not advice.streamed
 
 
+def test_what_is_predicted_of_workers_that_need_a_guard_names_it():
+    made = replace(STREAM, unguarded=True)
+    shown = replace(seen(0.7, num_workers=0), made=made)
+    foretold = {str({"num_workers": 2}): Speedup(1.8, 1.6, 2.0, 0.95)}
+    advice = advice_on(Planted(lambda order: 1.0, shown, made=made, foretold=foretold))
+    assert advice.refusal == "iterable" and advice.followed.reason == "no-main-guard" and advice.followed.change.partly
+    told = " ".join(layout.text(parts(advice, None), width=80).split())
+    assert "This was not tried: workers would run the script again" in told
+    assert "First put what the script runs below `if __name__ == '__main__':`." in told
+
+
 def test_an_iterable_dataset_is_tried_where_weights_may_be_spoiled_but_for_its_stages():
     shown = replace(seen(0.7), discards=True)
     stage = StageResult("Photos.load", "function", 1, 100, 0.01, 0.7)

@@ -24,6 +24,7 @@ class LoaderMade:
     Columns count bytes. `batches` is the length of a pass (None: unknown). `refusal` says why the loader is not tried
     ("": it is). `collate` is the user's own collate function (None: it is torch's, or its place is not known). `others`
     is how many other loaders were made at this place until then, for other datasets or by other calls.
+    `unguarded`: it has no workers, and those that it could have would run the whole script again.
     """
 
     loader: int
@@ -38,6 +39,7 @@ class LoaderMade:
     refusal: str = ""
     collate: FunctionPlace | None = None
     others: int = 0
+    unguarded: bool = False
 
 
 class PlaceLooks(NamedTuple):

@@ -192,7 +192,7 @@ def changed(loader: Any, settings: dict[str, Any], one_thread: bool, edits: tupl
     names["timeout"] = found.timeout or PATIENCE_S
     if "multiprocessing_context" in settings:
         found.multiprocessing_context = settings["multiprocessing_context"]
-    if not loader.num_workers and not _may_start(found):
+    if not loader.num_workers and not may_start(found):
         raise CannotTry("no-main-guard")
     if one_thread:
         names["worker_init_fn"] = OneThread(loader.worker_init_fn)
@@ -201,7 +201,7 @@ def changed(loader: Any, settings: dict[str, Any], one_thread: bool, edits: tupl
     return found
 
 
-def _may_start(loader: Any) -> bool:
+def may_start(loader: Any) -> bool:
     """Whether its workers do not run the whole script: they are forked, or the script's work is below a guard."""
     torch: Any = sys.modules["torch"]
     known = loader.multiprocessing_context or torch.multiprocessing

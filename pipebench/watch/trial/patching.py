@@ -57,7 +57,10 @@ class Makers:
         collate = _function_place(getattr(loader, "collate_fn", None))
         refusal = refusal or _refusal(loader, bool(self.recording.settings.shared))
         others = self._others(loader, place)
-        self.recording.write(LoaderMade(number, *place, length_of(loader), settings, refusal, collate, others))
+        unguarded = settings.get("num_workers") == 0 and not arms.may_start(loader)
+        self.recording.write(
+            LoaderMade(number, *place, length_of(loader), settings, refusal, collate, others, unguarded)
+        )
 
     def _others(self, loader: Any, place: Place) -> int:
         """How many other loaders that were made at this place are alive. One that is made again is no other."""
