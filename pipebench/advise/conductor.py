@@ -340,7 +340,7 @@ class Conductor:
     def _way(self, seen: Seen, change: Change) -> _Way:
         whole = by_passes(seen, change, self.budget_s, self.left_s)
         needed = needed_s(seen, whole, self.budget_s)
-        return _Way("passes" if whole else "windows", needed, not_now(change, whole, needed, self.left_s))
+        return _Way("passes" if whole else "windows", needed, not_now(seen, change, whole, needed, self.left_s))
 
     def _keep(self, found: Finding, again: int | None) -> None:
         if again is None:

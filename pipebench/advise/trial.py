@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from pipebench.advise import judging, whole_run
-from pipebench.remedies.seen import Seen, function_s
+from pipebench.remedies.seen import FREE, Seen, function_s
 from pipebench.results.advice import LEAST_PAIRS, Cache, Change, Difference
 from pipebench.watch.read.stalls import scatter
 from pipebench.watch.record.trial_lines import TrialFailed, TrialLine, TrialRepeats, TrialSyncs, TrialWindow
@@ -151,15 +151,29 @@ def needed_s(seen: Seen, by_passes: bool, budget_s: float) -> float | None:
     return 2 * pairs * seen.iteration_s * _present_batches(seen, budget_s)
 
 
-def not_now(change: Change, by_passes: bool, needed: float | None, left_s: float) -> str:
+def not_now(seen: Seen, change: Change, by_passes: bool, needed: float | None, left_s: float) -> str:
     """Why a change cannot be tried ("": it can). In a short pass, the first results of a memo are too large a part."""
     if change.untried:
         return change.untried
+    if not _has_memory(seen, change, by_passes):
+        return "no-memory"
     if change.knock_out and by_passes:
         return "short-passes"
     if needed is None:
         return "pass-length"
     return "budget" if needed > left_s else ""
+
+
+def _has_memory(seen: Seen, change: Change, by_passes: bool) -> bool:
+    """Whether a part of free memory holds the workers of a trial beside those that live now. If unknown, it does.
+
+    By passes, the workers of one loader follow those of the other, unless they live on.
+    """
+    if seen.worker_bytes is None or seen.free_bytes is None:
+        return True
+    workers, _ = seen.ahead_with(change)
+    follow = by_passes and not change.settings.get("persistent_workers", seen.settings.get("persistent_workers"))
+    return (workers - seen.workers * follow) * seen.worker_bytes <= FREE * seen.free_bytes
 
 
 def _present_batches(seen: Seen, budget_s: float) -> int:

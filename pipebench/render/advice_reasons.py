@@ -25,6 +25,7 @@ ENDED = {
 NOT_TRIED = {
     "budget": "it needs more than the budget leaves",
     "no-pair": "no comparison with it was over in twice the time that the present loader needs",
+    "no-memory": "its workers beside the present ones would take more than half of the free memory",
     "pass-length": "a pass has no known length",
     "script-ended": "the script ended first",
     "new-loader-each-pass": "the script makes its loader anew, and workers end with their loader",

@@ -12,6 +12,7 @@ from pipebench.advise import judging
 from pipebench.advise.conductor import LOOK_S, Conductor
 from pipebench.advise.judging import MOST_PAIRS
 from pipebench.advise.main_loader import main_loader
+from pipebench.advise.trial import not_now
 from pipebench.remedies import num_workers
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.advice import Change, Finding
@@ -290,6 +291,33 @@ def test_more_workers_than_memory_allows_are_not_tried():
     run = Planted(lambda order: 2.0, one)
     advice_on(run)
     assert not any("num_workers" in (order.settings or {}) for order in run.orders)
+
+
+def test_nothing_is_tried_whose_workers_beside_the_present_ones_need_too_much_memory():
+    eight = seen(0.7, cores=8.0, num_workers=8, workers=(worker(pss_bytes=3_000_000_000),))
+    run = Planted(lambda order: 2.0, replace(eight, free_bytes=16e9))
+    advice = advice_on(run)
+    assert [order.settings for order in run.orders] == [None, None]
+    assert advice.findings and {one.reason for one in advice.findings} == {"no-memory"}
+    roomy = Planted(lambda order: 2.0, replace(eight, free_bytes=48e9))
+    advice_on(roomy)
+    assert {"prefetch_factor": 8} in [order.settings for order in roomy.orders]
+
+
+@pytest.mark.parametrize(
+    ("settings", "by_passes", "reason"),
+    [
+        ({"prefetch_factor": 8}, False, "no-memory"),
+        ({"prefetch_factor": 8}, True, ""),  # the workers of one pass have ended before those of the next begin
+        ({"persistent_workers": True}, True, "no-memory"),
+        ({"num_workers": 1}, False, ""),
+        ({"num_workers": 5}, True, "no-memory"),
+    ],
+    ids=str,
+)
+def test_memory_is_needed_for_the_workers_that_live_at_the_same_time(settings, by_passes, reason):
+    present = replace(seen(0.5, workers=(worker(pss_bytes=1_000_000_000),)), free_bytes=3e9)
+    assert not_now(present, Change("any", settings), by_passes, 1.0, 100.0) == reason
 
 
 def test_the_order_of_batches_changes_only_with_leave():
