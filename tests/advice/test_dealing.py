@@ -338,6 +338,20 @@ def test_persistent_workers_of_passes_that_the_script_leaves(tmp_path, monkeypat
     assert len(script.opened) == 1
 
 
+def test_windows_follow_passes_of_persistent_workers_that_the_script_leaves(tmp_path, monkeypatch):
+    """torch has one iterator for all these passes."""
+    script = _script(tmp_path, monkeypatch, 200)
+    script.loader.persistent_workers = True
+    script.order(1, {"num_workers": 3}, by="passes")
+    for _ in range(5):
+        script.one_pass(most=100)
+    passes = len(script.windows)
+    script.order(2, {"num_workers": 4}, window_s=1.0)
+    for _ in range(3):
+        assert script.one_pass(most=100) == [[one] for one in range(100)]
+    assert passes and {one.changed for one in script.windows[passes:] if one.order == 2} == {False, True}
+
+
 def test_a_pass_that_evaluates_is_not_compared_with_one_that_trains(tmp_path, monkeypatch):
     """The changed loader would get all of one kind, and look like that kind."""
     script = _script(tmp_path, monkeypatch, 20)

@@ -112,7 +112,7 @@ class Trial:
         self._obey()
         order = self.order
         if order is None or order.settings is None or order.by != "passes" or not self.wants(loader):
-            iterator = plain_iter(loader)
+            iterator = self.passes.outside(plain_iter(loader))
         else:
             iterator = self.passes.begin(loader, order, plain_iter, plain)
         self.opened(loader, iterator)
