@@ -366,6 +366,54 @@ def test_a_pass_that_evaluates_is_not_compared_with_one_that_trains(tmp_path, mo
     assert windows[-4:] == [(1, False), (1, True), (2, False), (2, True)] and windows[:-4] == [(0, False)]
 
 
+@pytest.mark.parametrize("evaluates_first", [False, True])
+def test_windows_are_only_in_passes_that_train(evaluates_first, tmp_path, monkeypatch):
+    """The order may come while the script evaluates."""
+    script = _script(tmp_path, monkeypatch, 100)
+
+    def evaluate():
+        before = len(script.windows), len(script.world.made)
+        with torch.no_grad():
+            assert script.one_pass() == [[one] for one in range(100)]
+        assert len(script.windows) == before[0]
+        assert {name for name, _ in script.world.made[before[1] :]} == {"own"}
+
+    script.one_pass()  # watched
+    for order in (1, 2):
+        script.order(order, {"num_workers": 2 + order}, window_s=1.0)
+        if evaluates_first:
+            evaluate()
+        for _ in range(2):
+            assert script.one_pass() == [[one] for one in range(100)]
+            evaluate()
+        assert {one.changed for one in script.windows if one.order == order} == {False, True}
+
+
+def test_windows_are_only_in_passes_of_one_place_but_a_look_at_a_batch_takes_none(tmp_path, monkeypatch):
+    script = _script(tmp_path, monkeypatch, 100)
+
+    def look(most):
+        iterator = script.trial.iterate(script.loader, plain_iter, plain)
+        return [script.trial.batch(iterator, plain, plain_iter) for _ in range(most)]
+
+    script.order(1, {"num_workers": 3}, window_s=1.0)
+    look(1)
+    for _ in range(2):
+        assert script.one_pass() == [[one] for one in range(100)]
+        windows = len(script.windows)
+        assert windows and look(100) == [[one] for one in range(100)]
+        assert len(script.windows) == windows
+
+
+def test_a_loop_that_begins_its_passes_without_gradients_is_tried(tmp_path, monkeypatch):
+    """As a generator below `@torch.no_grad()` that moves batches to a device."""
+    script = _script(tmp_path, monkeypatch, 100)
+    script.order(1, {"num_workers": 3}, window_s=1.0)
+    with torch.no_grad():
+        script.one_pass()
+    assert {one.changed for one in script.windows} == {False, True}
+
+
 def test_passes_of_two_loops_that_train_are_not_compared(tmp_path, monkeypatch):
     script = _script(tmp_path, monkeypatch, 20)
     script.order(1, {"num_workers": 3}, by="passes")

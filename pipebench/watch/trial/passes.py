@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 from pipebench.watch.record.orders import Order
 from pipebench.watch.record.recording import Recording
-from pipebench.watch.script.made import Calls, calls_to
 from pipebench.watch.trial import arms, edits
+from pipebench.watch.trial.alike import Alike, Begun
 from pipebench.watch.trial.arms import Arm
 from pipebench.watch.trial.dealing import Deal, DealtSampler, Hand
 from pipebench.watch.trial.edits import Edit
@@ -34,6 +34,7 @@ class _Owner(Protocol):
     clock: Clock
     recording: Recording
     files: SharedFiles
+    alike: Alike
 
     def refused(self, error: BaseException) -> None: ...
     def told(self, arm: Arm, timed: bool) -> None: ...
@@ -81,12 +82,11 @@ class Passes:
         self._edits_of = 0  # the order that they are of
         self._kept_for: Callable[[], Any] = lambda: None  # the script's loader of which it is a copy
         self._latest: _Given | None = None
-        self._place: tuple[int, bool, Calls] = 0, False, ()  # an order, and from where its passes begin
 
-    def begin(self, loader: Any, order: Order, plain_iter: Plain, plain: Plain) -> Any:
+    def begin(self, loader: Any, order: Order, begun: Begun, plain_iter: Plain, plain: Plain) -> Any:
         """The iterator of the pass that begins now."""
         self._end_left(loader)
-        if not self._counts_here(order.number, sys._getframe(1)):
+        if not self._compares(loader, begun):
             return self.outside(plain_iter(loader))
         this = _Pass(order, loader, self.trial.clock.now())
         iterator = None
@@ -112,18 +112,13 @@ class Passes:
             del self._open[iterator]
         return iterator
 
-    def _counts_here(self, number: int, frame: Any) -> bool:
-        """Whether passes that begin here are compared: one that trains is no match for one that evaluates.
-
-        They are those of the place where the first pass of this order begins, or the first one with gradients.
-        """
-        torch: Any = sys.modules["torch"]
-        trains, place = bool(torch.is_grad_enabled()), calls_to(frame)[:1]
-        of, trained, _ = self._place
-        if of != number or (trains and not trained):
+    def _compares(self, loader: Any, begun: Begun) -> bool:
+        """Whether a pass that begins so is compared. The first one is the script's own."""
+        alike = self.trial.alike
+        first, found = alike.first, alike.has(loader, begun, bool(self.trial.turn))
+        if alike.first != first:
             self.trial.turn += self.trial.turn % 2
-            self._place = number, trains, place
-        return self._place == (number, trains, place)
+        return found
 
     def _end_left(self, loader: Any) -> None:
         """Ends the last pass over this loader, if the script has left its loop: nothing else tells of that.

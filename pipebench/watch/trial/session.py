@@ -11,25 +11,24 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 import weakref
 from collections import deque
 from collections.abc import Callable
 from statistics import fmean
 from typing import Any
 
-from pipebench.watch.record.lines import Moment
 from pipebench.watch.record.orders import Order, Orders
 from pipebench.watch.record.recording import Recording, told
 from pipebench.watch.record.trial_lines import TrialDifference, TrialFailed, TrialRepeats, TrialWindow
 from pipebench.watch.script.ranks import present
 from pipebench.watch.trial import arms, edits
+from pipebench.watch.trial.alike import Alike, Begun
 from pipebench.watch.trial.arms import Arm
 from pipebench.watch.trial.dealing import Hand
 from pipebench.watch.trial.edits import Difference, GivenBack, Refused, Repeats
 from pipebench.watch.trial.examining import Examining
 from pipebench.watch.trial.in_step import InStep
-from pipebench.watch.trial.leaving import leave_script
+from pipebench.watch.trial.leaving import leave_at_once, leave_script
 from pipebench.watch.trial.open_files import SharedFiles
 from pipebench.watch.trial.passes import Passes
 from pipebench.watch.trial.resting import Resting
@@ -87,8 +86,10 @@ class Trial:
         self.spoiled = False  # whether the script has trained on values that are not its own
         self.files = SharedFiles()
         self.passes = Passes(self)
+        self.alike = Alike()
         self.examining: Examining | None = None
         self._loaders: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._begins: weakref.WeakKeyDictionary[Any, Begun] = weakref.WeakKeyDictionary()  # by iterator, as loaders are
         self._now: _Pass | None = None
         self._given_back: deque[float] = deque(maxlen=_KNOWN)  # the seconds of each of the last batches of an order
         self._iterator: Callable[[], Any] = _nothing  # that of the present pass
@@ -97,25 +98,25 @@ class Trial:
     def elsewhere(self) -> bool:
         return self.off or os.getpid() != self.pid
 
-    def opened(self, loader: Any, iterator: Any) -> None:
-        """Notes that the script iterates `loader` by `iterator`."""
+    def opened(self, loader: Any, iterator: Any, begun: Begun) -> None:
+        """Notes that the script iterates `loader` by `iterator`, and how the pass has begun."""
         if self._now is not None and self._now.loader is loader:
             self.leave_pass()
         if not arms.is_of_torch(iterator):
             return
-        self._loaders[iterator] = weakref.ref(loader)
+        self._loaders[iterator], self._begins[iterator] = weakref.ref(loader), begun
         if not loader.persistent_workers:
             vars(iterator)[_HELD] = loader
 
     def iterate(self, loader: Any, plain_iter: Plain, plain: Plain) -> Any:
         """What the script gets from `iter(loader)`."""
         self._obey()
-        order = self.order
+        order, begun = self.order, self.alike.begun(loader, sys._getframe(1))
         if order is None or order.settings is None or order.by != "passes" or not self.wants(loader):
             iterator = self.passes.outside(plain_iter(loader))
         else:
-            iterator = self.passes.begin(loader, order, plain_iter, plain)
-        self.opened(loader, iterator)
+            iterator = self.passes.begin(loader, order, begun, plain_iter, plain)
+        self.opened(loader, iterator, begun)
         return iterator
 
     def batch(self, iterator: Any, plain: Plain, plain_iter: Plain) -> Any:
@@ -156,6 +157,8 @@ class Trial:
         if order is None or loader is None or not self.wants(loader) or (order.by == "passes" and not entered):
             return plain(iterator)
         if not entered:
+            if not self.alike.has(loader, self._begins.get(iterator), bool(self.turn)):
+                return plain(iterator)
             self._enter(iterator, loader, plain)
         assert self._now is not None
         return self._next(self._now, plain, plain_iter)
@@ -375,17 +378,9 @@ class Trial:
     def _leave(self) -> None:
         """Ends the script. If its weights are worth nothing, nothing of it runs on the way out."""
         self.end()
-        if not self.spoiled:
-            leave_script()
-            return
-        for iterator in list(self._loaders):
-            if (shutdown := getattr(iterator, "_shutdown_workers", None)) is not None:
-                self.guarded(shutdown)
-        self.recording.write(Moment("end", time.perf_counter_ns()))
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                self.guarded(stream.flush)
-        os._exit(0)
+        if self.spoiled:
+            leave_at_once(self._loaders, self.recording, self.guarded)
+        leave_script()
 
     def end(self) -> None:
         """Ends every worker of ours, because the script has come to its own end."""
