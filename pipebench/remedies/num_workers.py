@@ -32,6 +32,7 @@ GUARD = (
     "First put what the script runs below `if __name__ == '__main__':`. Workers import the",
     "script, and would run it again.",
 )
+COPIES = ("Workers copy the dataset when they start: they see no later change of it by the loop.",)
 _KEPT = 0.8  # of what the simulation said: a rung that brings less disappoints
 _SHORT_PASS_S = 5.0  # the first start of workers that live on takes some tenths of a second, or some seconds
 _COMPARED_PASS_S = 20.0  # three pairs of passes take two thirds of the default budget
@@ -168,7 +169,8 @@ def _change(seen: Seen, workers: int) -> Change:
     predicted = seen.promise if more > 0 else None
     divide = more > 0 and seen.loader.undivided
     unguarded = seen.made is not None and seen.made.unguarded
-    how = (*(GUARD if unguarded else ()), *(DIVIDE if divide else ()), *(KEEPS if live_on else ()))
+    copied = KEEPS if live_on else COPIES if workers and not seen.workers else ()
+    how = (*(GUARD if unguarded else ()), *(DIVIDE if divide else ()), *copied)
     return Change(
         "num_workers",
         settings,

@@ -110,9 +110,9 @@ def test_the_first_workers_of_passes_that_are_not_long_live_on(passes, batches, 
     figures = seen(0.5, batches=batches, loader=loader, num_workers=0)
     change = num_workers.propose(figures, [])
     assert (change.settings.get("persistent_workers", False), change.by_passes) == (live_on, by_passes)
-    assert (change.how == persistent_workers.KEEPS) is live_on
+    assert change.how == (persistent_workers.KEEPS if live_on else num_workers.COPIES)
     present = num_workers.propose(replace(figures, settings={**figures.settings, "num_workers": 2}), [])
-    assert present.settings == {"num_workers": 4}
+    assert present.settings == {"num_workers": 4} and present.how == ()
 
 
 @pytest.mark.parametrize(
