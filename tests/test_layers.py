@@ -44,8 +44,8 @@ HOUSE = {
     "own_steps passes phases backward ranks loop_place loop_looks loop_spans without_loader left_on optimisers relays "
     "spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
-    "watch.trial": "resting leaving alike dealing in_step edits examining memo asked compared chains row_pieces row_code "
-    "indexing pictures arms stretches open_files passes session patching",
+    "watch.trial": "resting leaving alike dealing in_step edits examining memo asked compared chains row_pieces "
+    "row_code indexing pictures arms stretches open_files passes session patching",
     "watch.launch": "watched_script standstill over_time footprint exits stacks supervisor bootstrap program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described like_a_device in_loop together all_made collectives bound bound_of_ranks "

@@ -160,8 +160,16 @@ class _Reporter:
 
     @property
     def ends(self) -> bool:
-        """Whether the script ends when the advice is there."""
+        """Whether the script ends when the advice is there. Ranks that cannot leave at one batch train on."""
+        return self._asked_to_end and self.run.leave_together(self._loader)
+
+    @property
+    def _asked_to_end(self) -> bool:
         return self.options.stop or self.options.discard
+
+    @property
+    def _loader(self) -> int:
+        return self.conductor.seen.loader.loader if self.conductor.seen else 0
 
     def report(self, ended: supervisor.Ended | None = None) -> None:
         """Reports once. `ended`: how what was run has ended (None: it goes on)."""
@@ -174,9 +182,11 @@ class _Reporter:
             sys.stderr.write(f"pipebench: {error.problem}\n  {error.remedy}\n")
         except Exception as error:
             sys.stderr.write(f"pipebench: there is no advice, because of a fault of pipebench ({told(error)})\n")
-        if self.ends and not self.run.ended.is_set():
-            seen = self.conductor.seen
-            self.run.order(Order(1_000_000, seen.loader.loader if seen else 0, leave=True))
+        if self._asked_to_end and not self.run.ended.is_set():
+            if self.ends:
+                self.run.order(Order(1_000_000, self._loader, leave=True))
+            else:
+                sys.stderr.write("pipebench: not all ranks would leave before the same batch. The training goes on.\n")
 
     def _report(self, ended: supervisor.Ended | None) -> None:
         watched = self.conductor.watched or self.run.watched(ended.status if ended is not None else 0)

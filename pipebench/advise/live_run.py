@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from pipebench.advise.tail import Tail
@@ -110,6 +111,10 @@ class LiveRun:
         """How many ranks of one training share this machine."""
         return 1
 
+    def leave_together(self, number: int) -> bool:
+        """Whether all ranks end at the same batch if they are asked to leave, counted by this loader (0: by any)."""
+        return True
+
     def seen(self, watched: WatchResult, made: LoaderMade, all_made: Mapping[int, LoaderMade]) -> Seen | None:
         loader = next((one for one in watched.loaders if one.loader == made.loader), None)
         if loader is None or not loader.s_per_iteration:
@@ -139,6 +144,8 @@ class CommandRun(LiveRun):
         self._main: Path | None = None
         self._rank: RankFound | None = None
         self._made: dict[int, LoaderMade] = {}
+        self._others: dict[Path, dict[int, LoaderMade]] = {}
+        self._told: dict[int, LoaderMade] = {}
         self._over = False
 
     def wait(self, seconds: float) -> bool:
@@ -154,13 +161,13 @@ class CommandRun(LiveRun):
             elif one.folder == self._main:
                 found += self._of_main(new)
             else:
-                found += self._of_another(new)
+                found += self._of_another(one.folder, new)
         if self._main is None and (main := next(filter(self._trains, self._before), None)) is not None:
             self._main = main
             before, self._before = self._before, {}
             found += self._of_main(before.pop(main))
-            found += [line for lines in before.values() for line in self._of_another(lines)]
-        return found
+            found += [line for one, lines in before.items() for line in self._of_another(one, lines)]
+        return [*found, *self._loaders()]
 
     def _trains(self, folder: Path) -> bool:
         """Whether this program iterates a loader, and is not another rank than the first."""
@@ -168,25 +175,42 @@ class CommandRun(LiveRun):
         rank = next((one for one in reversed(lines) if isinstance(one, RankFound)), None)
         return any(isinstance(one, LoaderMade) for one in lines) and (rank is None or rank.rank == 0)
 
-    def _of_main(self, lines: Sequence[Line]) -> list[Line]:
+    def _of_main(self, lines: Sequence[Line]) -> Iterator[Line]:
         for one in lines:
             if isinstance(one, LoaderMade):
                 self._made[one.loader] = one
-            elif isinstance(one, RankFound):
+                continue
+            if isinstance(one, RankFound):
                 self._rank = one
             self._over |= isinstance(one, Moment) and one.name == "end"
-        return list(lines)
+            yield one
 
-    def _of_another(self, lines: Sequence[Line]) -> Iterator[Line]:
-        """What the job must know of another rank: it cannot try, or its loader is not that of rank 0."""
-        for one in lines if self._rank is not None else ():
-            if isinstance(one, TrialFailed):
+    def _of_another(self, folder: Path, lines: Sequence[Line]) -> Iterator[Line]:
+        """What the job must know of another rank: it cannot try."""
+        for one in lines:
+            if isinstance(one, LoaderMade):
+                self._others.setdefault(folder, {})[one.loader] = one
+            elif isinstance(one, TrialFailed) and self._rank is not None:
                 yield one
-            elif not isinstance(one, LoaderMade) or (own := self._made.get(one.loader)) is None:
-                continue
-            elif dataclasses.replace(one, others=own.others) != own:
-                self._made[own.loader] = dataclasses.replace(own, refusal=own.refusal or "ranks-differ")
-                yield self._made[own.loader]
+
+    def _loaders(self) -> Iterator[LoaderMade]:
+        """What is new of the loaders of rank 0. One is refused as long as not every rank has it by this number."""
+        for number, own in self._made.items():
+            agreed = own.refusal or self._on_all_ranks(number, partial(_alike, own))
+            found = own if agreed else dataclasses.replace(own, refusal="ranks-differ")
+            if self._told.get(number) != found:
+                self._told[number] = found
+                yield found
+
+    def _on_all_ranks(self, number: int, alike: Callable[[LoaderMade], bool]) -> bool:
+        """Whether each other rank has a loader by this number, and it is `alike`."""
+        found = [one[number] for one in self._others.values() if number in one]
+        return self._rank is None or (len(found) >= self._rank.of - 1 and all(map(alike, found)))
+
+    def leave_together(self, number: int) -> bool:
+        own = self._made.get(number)
+        place = None if own is None else (own.file, own.line, own.column)
+        return self._on_all_ranks(number, lambda theirs: (theirs.file, theirs.line, theirs.column) == place)
 
     @property
     def ranks(self) -> int:
@@ -225,3 +249,8 @@ def _looking(looker: Looker | Programs) -> Iterator[None]:
     noted = exits_noted(looker.exits, looker.failed) if isinstance(looker, Programs) else nullcontext()
     with noted, looked_at(looker.look, looker.failed), looked_at(looker.glance, looker.failed):
         yield
+
+
+def _alike(own: LoaderMade, theirs: LoaderMade) -> bool:
+    """Whether ranks make this loader in one way. What else was made at its place may differ: many validate on rank 0."""
+    return dataclasses.replace(theirs, others=own.others) == own

@@ -8,7 +8,8 @@ REFUSALS = {
     "cache what the first one has read.",
     "ranks": "This is one of several ranks, which wait for each other in every step, and not all of them can be "
     "reached: put `pipebench advise --` in front of what starts them all, on one machine.",
-    "ranks-differ": "The ranks make their loaders in different ways, so they cannot try a change at the same batches.",
+    "ranks-differ": "The ranks make their loaders in different ways, or iterate them first in another order, so they "
+    "cannot try a change at the same batches.",
     "new-iterators": "The loop makes a new iterator in each step, so its iterations say little: keep one, and advise "
     "again.",
     "own-iterator": "The loader's class puts an iterator of its own around torch's, so its batches cannot be dealt.",

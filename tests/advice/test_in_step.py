@@ -6,6 +6,7 @@ import types
 import pytest
 from fakes import Loader, Script, World
 
+from pipebench.advise.command import AdviseOptions, _Reporter
 from pipebench.advise.live_run import CommandRun, LiveRun
 from pipebench.advise.trial import in_batches
 from pipebench.remedies.seen import Seen
@@ -177,7 +178,7 @@ class _Command(CommandRun):
 def test_rank_0_is_asked_and_what_another_rank_cannot_try_nobody_can(tmp_path):
     failed = TrialFailed(1, "ranks-apart")
     run = _Command(tmp_path, {10: [], 20: [RankFound(1, 2), _made(), failed], 30: [RankFound(0, 2), _made()]})
-    assert run.lines() == [RankFound(0, 2), _made(), failed]
+    assert run.lines() == [RankFound(0, 2), failed, _made()]
     assert run.ranks == 2
     run.order(TRIED)
     assert (tmp_path / "30-0" / "order").exists() and not (tmp_path / "20-0" / "order").exists()
@@ -251,6 +252,44 @@ def test_ranks_with_other_loaders_are_refused(tmp_path):
     other = dataclasses.replace(_made(), settings={"num_workers": 2})
     run = _Command(tmp_path, {20: [RankFound(1, 2), other], 30: [RankFound(0, 2), _made()]})
     assert run.lines()[-1] == _made(refusal="ranks-differ")
+    assert run.leave_together(1)  # it is the same loader, with other settings
+
+
+def test_a_loader_is_tried_once_all_ranks_have_it_by_its_number(tmp_path):
+    second = dataclasses.replace(_made(), loader=2, line=9)
+    run = _Command(tmp_path, {20: [RankFound(1, 2), _made()], 30: [RankFound(0, 2), _made(), second]})
+    refused = dataclasses.replace(second, refusal="ranks-differ")
+    assert run.lines() == [RankFound(0, 2), _made(), refused]
+    assert run.leave_together(1) and not run.leave_together(2)
+    run.written = {tmp_path / "20-0": [second]}
+    assert run.lines() == [second] and run.leave_together(2)
+    assert run.lines() == []
+
+
+def test_what_rank_0_alone_iterates_first_gives_its_loaders_other_numbers(tmp_path):
+    """Rank 0 would try its second loader alone, and leave alone."""
+    validation, training = _made(), dataclasses.replace(_made(), loader=2, line=9)
+    run = _Command(
+        tmp_path,
+        {20: [RankFound(1, 2), dataclasses.replace(training, loader=1)], 30: [RankFound(0, 2), validation, training]},
+    )
+    assert [one.refusal for one in run.lines()[1:]] == ["ranks-differ"] * 2
+    assert not any(map(run.leave_together, (0, 1, 2)))
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_ranks_that_would_not_leave_together_train_on(together, tmp_path, monkeypatch, capsys):
+    run = LiveRun(tmp_path, ["ddp.py"])
+    orders = []
+    monkeypatch.setattr(run, "order", orders.append)
+    monkeypatch.setattr(run, "leave_together", lambda loader: together)
+    conductor = types.SimpleNamespace(seen=types.SimpleNamespace(loader=types.SimpleNamespace(loader=2)))
+    reporter = _Reporter(run, conductor, AdviseOptions(stop=True), None, None)
+    monkeypatch.setattr(reporter, "_report", lambda ended: None)
+    reporter.report()
+    assert [(one.loader, one.leave) for one in orders] == [(2, True)] * together
+    said = "" if together else "pipebench: not all ranks would leave before the same batch. The training goes on.\n"
+    assert capsys.readouterr().err == said
 
 
 def test_another_program_of_the_command_is_no_rank(tmp_path):
