@@ -326,7 +326,8 @@ def _closing(advice: Advice, had_no_workers: bool, goes_on: bool) -> Iterator[st
     training = (
         f"The training is kept: {kept}." if not advice.discarded else "The weights of this run are worth nothing."
     )
-    together = f", on {advice.ranks} ranks at the same batches" if advice.ranks > 1 else ""
+    in_step = advice.ranks > 1 and advice.ended != "refused"
+    together = f", on {advice.ranks} ranks at the same batches" if in_step else ""
     yield f"Tried for {seconds(advice.spent_s)} of {seconds(advice.budget_s)}{together}. {training}{goes}"
     yield _next(advice)
 

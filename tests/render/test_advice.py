@@ -144,6 +144,12 @@ def test_each_end_is_told(changes, said):
     assert said in " ".join(_shown(replace(ADVICE, **changes)).split())
 
 
+@pytest.mark.parametrize("ended", ["done", "refused"])
+def test_batches_of_ranks_are_named_where_something_was_tried(ended):
+    shown = " ".join(_shown(replace(ADVICE, ranks=4, ended=ended, refusal="ranks-differ")).split())
+    assert (", on 4 ranks at the same batches." in shown) is (ended == "done")
+
+
 def test_what_the_script_itself_could_save_comes_first_if_it_is_more():
     said = (
         "Validation half as often could make the loops about 4.00× as fast (predicted, not tried). num_workers=8 makes"
