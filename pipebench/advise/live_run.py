@@ -252,5 +252,5 @@ def _looking(looker: Looker | Programs) -> Iterator[None]:
 
 
 def _alike(own: LoaderMade, theirs: LoaderMade) -> bool:
-    """Whether ranks make this loader in one way. What else was made at its place may differ: many validate on rank 0."""
+    """Whether ranks make this loader in one way. Others at its place do not count: many validate on rank 0."""
     return dataclasses.replace(theirs, others=own.others) == own
