@@ -11,7 +11,7 @@ if not getattr(sys.flags, "safe_path", False):
 
 import os
 
-_ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3))
+_HOOK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hook")
 
 
 def main() -> None:
@@ -35,12 +35,15 @@ def main() -> None:
 def _watch(settings: str) -> None:
     import atexit
 
-    sys.path.insert(0, _ROOT)
+    sys.path.insert(0, _HOOK)
     try:
+        from pipebench_hook import OwnPackage  # type: ignore[import-not-found]
+    finally:
+        sys.path.remove(_HOOK)
+    del sys.modules["pipebench_hook"]
+    with OwnPackage():
         from pipebench.watch.launch.watched_script import WatchedScript
         from pipebench.watch.record.recording import Settings
-    finally:
-        sys.path.remove(_ROOT)
     watched = WatchedScript(Settings.decoded(settings))
     atexit.register(watched.finish, exiting=True)
     watched.start()

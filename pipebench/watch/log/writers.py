@@ -24,13 +24,14 @@ from typing import IO
 from pipebench.errors import PipebenchError
 from pipebench.host.redaction import inert
 from pipebench.watch.launch.footprint import pause
+from pipebench.watch.launch.programs import HOOK
 from pipebench.watch.log.live import Live
 from pipebench.watch.record.recording import told
 
-_ROOT = Path(__file__).parents[3]
 _START = (
-    f"import sys; sys.path.insert(0, {str(_ROOT)!r}); from pipebench.watch.log.writing import main; "
-    "del sys.path[0]; main(sys.argv[1:])"
+    f"import sys; sys.path.insert(0, {str(HOOK)!r}); from pipebench_hook import OwnPackage; del sys.path[0]\n"
+    "with OwnPackage(): from pipebench.watch.log.writing import main\n"
+    "main(sys.argv[1:])"
 )
 _FIRST_S = 0.25
 _LAST_S = 1.0  # for what was recorded last: the report waits for it

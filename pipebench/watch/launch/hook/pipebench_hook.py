@@ -133,6 +133,28 @@ def _named_as(plain: "Callable[..., Any]", start: "Any") -> None:
     start.__module__, start.__name__, start.__qualname__ = "os", plain.__name__, plain.__name__
 
 
+class OwnPackage:
+    """Finds `pipebench` in the folder of this file, whatever `sys.path` holds, while its block runs.
+
+    That folder is often `site-packages`. In front of `sys.path`, an old package there, as `dataclasses`, would be taken
+    for the module of the standard library.
+    """
+
+    def __enter__(self) -> None:
+        sys.meta_path.insert(0, self)
+
+    def __exit__(self, *error: object) -> None:
+        sys.meta_path.remove(self)
+
+    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
+        """Where `pipebench` is; None for every other name."""
+        if name != "pipebench":
+            return None
+        from importlib.machinery import PathFinder
+
+        return PathFinder.find_spec(name, [_ROOT])
+
+
 class Start:
     """Starts the recording of this process, once. It is a finder of modules for as long as it waits for torch."""
 
@@ -162,15 +184,9 @@ class Start:
     def now(self) -> None:
         self._done = True
         at = self._at if os.getpid() == self._pid else perf_counter_ns()  # a process forked from this one is younger
-        sys.path.insert(0, _ROOT)
         try:
-            from pipebench.watch.launch.program import begin
-        except Exception as error:
-            _say(error)
-            return
-        finally:
-            sys.path.remove(_ROOT)
-        try:
+            with OwnPackage():
+                from pipebench.watch.launch.program import begin
             begin(self._folder, at, self._argv)
         except Exception as error:
             _say(error)
