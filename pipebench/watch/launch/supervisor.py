@@ -85,10 +85,13 @@ def run_command(
     """
     waited = _FORWARDED | {signal.SIGCHLD}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
+    ignored = signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN  # then the kernel keeps no exit status for us
+    if ignored:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         libc = ctypes.CDLL(None, use_errno=True)
         began = time.perf_counter_ns()
-        child = _start(command, environment, mask, libc)
+        child = _start(command, environment, _Signals(mask, ignored), libc)
         canary = Canary(libc)
         try:
             with meanwhile():
@@ -101,6 +104,8 @@ def run_command(
     finally:
         while signal.sigtimedwait(waited, 0) is not None:
             pass
+        if ignored:
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
@@ -110,17 +115,21 @@ def _interpreter_flags() -> list[str]:
     return list(subprocess._args_from_interpreter_flags())  # type: ignore[attr-defined]  # as multiprocessing does
 
 
-Mask = set[int | signal.Signals]
+class _Signals(NamedTuple):
+    """What the command gets as it would without us: the blocked signals, and whether SIGCHLD is ignored."""
+
+    mask: set[int | signal.Signals]
+    child_ignored: bool
 
 
-def _start(command: Sequence[str], environment: Mapping[str, str], mask: Mask, libc: ctypes.CDLL) -> int:
+def _start(command: Sequence[str], environment: Mapping[str, str], signals: _Signals, libc: ctypes.CDLL) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     parent = os.getpid()
     child = os.fork()
     if child == 0:
         try:
-            _become(command, environment, mask, libc, parent)
+            _become(command, environment, signals, libc, parent)
         except OSError as error:
             os.write(2, f"pipebench: cannot start {command[0]}: {error.strerror}\n".encode(errors="replace"))
         finally:
@@ -129,7 +138,7 @@ def _start(command: Sequence[str], environment: Mapping[str, str], mask: Mask, l
 
 
 def _become(
-    command: Sequence[str], environment: Mapping[str, str], mask: Mask, libc: ctypes.CDLL, parent: int
+    command: Sequence[str], environment: Mapping[str, str], signals: _Signals, libc: ctypes.CDLL, parent: int
 ) -> NoReturn:
     """In the child: arranges to die with the supervisor, unblocks the signals, and becomes the command."""
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -137,7 +146,9 @@ def _become(
         os._exit(127)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    if signals.child_ignored:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, signals.mask)
     os.execvpe(command[0], list(command), environment)
 
 

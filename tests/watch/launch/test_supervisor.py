@@ -1,0 +1,27 @@
+"""How the supervisor starts a command, and learns how it ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from pipebench.watch.launch.supervisor import run_command
+
+
+@pytest.fixture
+def ignored_children() -> Iterator[None]:
+    """As below a parent that ignores SIGCHLD: the setting survives an exec, and the kernel then keeps no status."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGCHLD, before)
+
+
+@pytest.mark.usefixtures("ignored_children")
+def test_the_status_is_known_where_the_parent_ignores_its_children() -> None:
+    asks = "import signal, sys; sys.exit(3 if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN else 4)"
+    assert run_command([sys.executable, "-c", asks], os.environ).status == 3  # the command starts as without us
+    assert signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN
