@@ -22,6 +22,7 @@ from pipebench.watch.launch.stacks import StackReader, read_meanwhile
 from pipebench.watch.record.recording import SETTINGS_FILE, Settings, told
 
 HOOK = Path(__file__).with_name("hook")
+_EMPTY = os.path.join(HOOK, "")
 VARIABLE = "PIPEBENCH_WATCH"
 _PATH = "PYTHONPATH"
 # What is watched without our start-up file, or by its parent.
@@ -36,7 +37,7 @@ def watched_environment(folder: Path, settings: Settings, names: Mapping[str, st
     """The environment of a command whose Python processes record themselves in `folder`, by these settings."""
     (folder / SETTINGS_FILE).write_text(settings.encoded(), encoding="utf-8")
     own = names.get(_PATH)
-    path = str(HOOK) if own is None else f"{HOOK}{os.pathsep}{own or HOOK}"  # `pipebench_hook.without_hook` undoes it
+    path = _EMPTY if own is None else f"{HOOK}{os.pathsep}{own or _EMPTY}"  # as `pipebench_hook.with_hook`
     return {**names, VARIABLE: str(folder), _PATH: path}
 
 
@@ -70,7 +71,8 @@ def lost_the_hook(environment: Mapping[str, str]) -> bool:
     >>> lost_the_hook({"PYTHONPATH": "."})
     True
     """
-    return not environment.get(VARIABLE) or os.fspath(HOOK) not in environment.get(_PATH, "").split(os.pathsep)
+    found = environment.get(_PATH, "").split(os.pathsep)
+    return not environment.get(VARIABLE) or not {os.fspath(HOOK), _EMPTY} & set(found)
 
 
 def _has_torch(pid: int) -> bool:

@@ -95,6 +95,28 @@ def test_the_script_sees_what_it_sees_without_us(own: str | None, run_folder: Pa
     assert not _programs(run_folder)  # it did not import torch
 
 
+@pytest.mark.parametrize("own", [None, "", "/opt"])
+@pytest.mark.parametrize("value", ["$PYTHONPATH:src", "src:$PYTHONPATH", "$PYTHONPATH:src:.", ".:$PYTHONPATH"])
+def test_a_shell_may_put_its_own_folders_around(
+    value: str, own: str | None, run_folder: Path, torch_path: str, tmp_path: Path
+) -> None:
+    """Python takes an empty place in PYTHONPATH for the current folder."""
+    script = tmp_path / "sees.py"
+    script.write_text(SEES + f"sys.path.append({torch_path!r})\nimport torch\n")
+    names = {} if own is None else {"PYTHONPATH": own}
+    usual = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    line = ["sh", "-c", f'export PYTHONPATH="{value}"; "{sys.executable}" "{script}"']
+    work = tmp_path / "work"
+    work.mkdir()
+    alone, with_us = (
+        subprocess.run(line, cwd=work, env=one, capture_output=True, text=True, timeout=60, check=True)
+        for one in ({**usual, **names}, _environment(run_folder, **names))
+    )
+    assert json.loads(with_us.stdout) == json.loads(alone.stdout)
+    assert with_us.stderr == alone.stderr
+    assert len(_programs(run_folder)) == 1
+
+
 @pytest.mark.parametrize("how", [
     "inherited", "named", "bare", "changed", "changed for a shell", "changed and replaced", "cleared", "spawned",
     "system", "replaced", "a dict",
@@ -321,8 +343,10 @@ def test_a_python_with_torch_in_which_our_start_up_file_did_not_run_is_seen(
     assert found.lost == ({child.pid: command} if lost else {}) and not found.hidden
 
 
-def test_both_sides_agree_on_the_names() -> None:
+def test_both_sides_agree_on_the_names(run_folder: Path) -> None:
     assert programs.VARIABLE == pipebench_hook.VARIABLE
-    assert os.fsencode(programs.HOOK) == pipebench_hook.with_hook(None)
     for own in (None, b"", b"/opt", b":"):
-        assert pipebench_hook.without_hook(pipebench_hook.with_hook(own)) == own
+        path = pipebench_hook.with_hook(own)
+        names = {} if own is None else {"PYTHONPATH": own.decode()}
+        assert _environment(run_folder, **names)["PYTHONPATH"] == path.decode()
+        assert pipebench_hook.without_hook(path) == own

@@ -36,18 +36,22 @@ def arm(at: int) -> None:
 
 
 def with_hook(path: bytes | None) -> bytes:
-    """The value of PYTHONPATH with our folder in front. `path` is the user's own; None: it is not set."""
+    """The value of PYTHONPATH with our folder in front. `path` is the user's own; None: it is not set.
+
+    A shell may put it between others, as in `$PYTHONPATH:src`. So our folder with a slash at its end stands for a value
+    that is empty: Python takes an empty place between others for the current folder.
+    """
     ours = os.fsencode(_FOLDER)
-    return ours if path is None else ours + b":" + (path or ours)
+    empty = ours + b"/"
+    return empty if path is None else ours + b":" + (path or empty)
 
 
 def without_hook(path: bytes) -> bytes | None:
-    """What `with_hook` was given."""
+    """What `with_hook` was given, and what a shell has put around it."""
     ours = os.fsencode(_FOLDER)
-    if path == ours or not path.startswith(ours + b":"):
-        return None if path == ours else path
-    own = path[len(ours) + 1 :]
-    return b"" if own == ours else own
+    empty = ours + b"/"
+    own = [b"" if one == empty else one for one in path.split(b":") if one != ours]
+    return b":".join(own) if own and path != empty else None
 
 
 class Inherited:
