@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
+import shutil
 import signal
 import sys
 import time
@@ -26,6 +28,7 @@ _FROM_KERNEL = 0
 _GROUP_WAIT_S = 0.05
 _LOOK_S = 1.0
 _PR_SET_PDEATHSIG = 1
+_SHELL = "/bin/sh"
 
 
 class Lifetime(NamedTuple):
@@ -149,7 +152,13 @@ def _become(
     if signals.child_ignored:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, signals.mask)
-    os.execvpe(command[0], list(command), environment)
+    try:
+        os.execvpe(command[0], list(command), environment)
+    except OSError as error:
+        script = shutil.which(command[0], path=environment.get("PATH"))
+        if error.errno != errno.ENOEXEC or script is None:
+            raise
+        os.execve(_SHELL, [_SHELL, script, *command[1:]], environment)  # as execvp(3), for a script without #!
 
 
 class Canary:
