@@ -50,6 +50,20 @@ def _is_child() -> bool:
     return parent_process() is not None
 
 
+def _uncaught() -> BaseException | None:
+    """The exception that ends this program.
+
+    IPython and pytest also put one that they have handled into `sys.last_value`. Its traceback begins in their files.
+    """
+    error = getattr(sys, "last_value", None)
+    traceback = getattr(error, "__traceback__", None)
+    if traceback is None:
+        return None
+    frame = traceback.tb_frame
+    begins = frame.f_globals.get("__name__"), frame.f_code.co_name
+    return error if begins in (("__main__", "<module>"), ("runpy", "_run_module_as_main")) else None
+
+
 class _End:
     """Ends the recording, once."""
 
@@ -60,7 +74,7 @@ class _End:
         watched, self._watched = self._watched, None  # type: ignore[assignment]
         if watched is None or watched.recording.pid != os.getpid():
             return
-        error = getattr(sys, "last_value", None)
-        if isinstance(error, BaseException):
+        error = _uncaught()
+        if error is not None:
             watched.recording.write(ProgramFailed(told(error)))
         watched.finish(exiting=True)

@@ -14,7 +14,7 @@ from pipebench.watch.launch import programs
 from pipebench.watch.launch.hook import pipebench_hook
 from pipebench.watch.launch.programs import Programs, ignores_the_hook, watched_environment
 from pipebench.watch.read.gather import gather
-from pipebench.watch.record.program_lines import ProgramStarted
+from pipebench.watch.record.program_lines import ProgramFailed, ProgramStarted
 from pipebench.watch.record.recording import Settings
 
 SEES = """
@@ -197,6 +197,26 @@ def test_a_program_is_named_by_what_was_started_whatever_its_arguments_are_then(
     (line,) = [line for one in gather(folder) for line in one.of(ProgramStarted)]
     words = [start[-2].removeprefix("-m"), "3"] if start[-1] == "3" else ["run"]
     assert line.argv == words
+
+
+@pytest.mark.parametrize(("start", "failed"), [
+    (["fails.py"], "ValueError: planted (fails.py:2)"),
+    (["-m", "fails"], "ValueError: planted (fails.py:2)"),
+    (["-c", "import fails"], "ValueError: planted (fails.py:2)"),
+    (["-m", "pytest", "-q", "test_known.py"], None),
+])  # fmt: skip
+def test_a_program_failed_if_nobody_has_handled_its_exception(
+    start: list[str], failed: str | None, run_folder: Path, torch_path: str, tmp_path: Path
+) -> None:
+    """pytest and IPython put what they have handled into `sys.last_value`, as if it had ended the program."""
+    (tmp_path / "fails.py").write_text("import torch\nraise ValueError('planted')\n")
+    (tmp_path / "test_known.py").write_text("import pytest\n@pytest.mark.xfail\ndef test_it():\n    import fails\n")
+    environment = _environment(run_folder, PYTHONPATH=torch_path, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    done = subprocess.run([sys.executable, *start], cwd=tmp_path, env=environment, capture_output=True, timeout=60)
+    assert done.returncode == (failed is not None)
+    (folder,) = _programs(run_folder)
+    found = [line.text for one in gather(folder) for line in one.of(ProgramFailed)]
+    assert found == ([] if failed is None else [failed])
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
