@@ -103,7 +103,7 @@ def test_a_loader_that_parses_arguments_gets_none_of_those_of_init(tmp_path, mon
     sent = []
     monkeypatch.setattr(sys, "argv", ["pipebench", "init", "mine:make_loader"])
     monkeypatch.setattr(scaffold, "_looked_at", lambda settings, repo: sent.append(list(sys.argv)) or ([], {}))
-    scaffold._send(SimpleNamespace(send_bytes=sent.append), None, None)
+    scaffold._send(SimpleNamespace(send_bytes=sent.append), None, None, set())
     assert sent[0] == ["pipebench"]
 
 
