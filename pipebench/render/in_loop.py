@@ -26,12 +26,13 @@ def preparing(values: Any, part: str) -> str:
     return f"Work on batches in the loop itself, before the model, took {part}. Most of it: {called}."
 
 
-def most_of_training(values: Any) -> str:
+def most_of_training(values: Any, whole_s: float) -> str:
     """The largest part of training: a phase, or lines of the loop that do what a wait for a device does."""
     device_s = values.get("device_s", 0.0)
     if device_s > values["phase_s"]:
         return f"{seconds(device_s)} of it in lines that wait as for a device"
-    return f"most of it {values['phase']}: {seconds(values['phase_s'])}"
+    mostly = "most of it" if values["phase_s"] >= whole_s / 2 else "the largest part"
+    return f"{mostly} {values['phase']}: {seconds(values['phase_s'])}"
 
 
 def shared(values: Any) -> str:

@@ -21,7 +21,7 @@ from pipebench.results.watched import (
     WatchResult,
 )
 from pipebench.stats import Speedup
-from pipebench.units import Scale, counted, percent, printable, seconds, seconds_scale
+from pipebench.units import Scale, counted, percent, printable, rate_number, seconds, seconds_scale
 
 _SMALLEST_SHARE = 0.0005
 _LARGE_PART = 0.10  # of the wait
@@ -196,8 +196,8 @@ def _held(found: BatchContent, iteration_s: float) -> Iterable[str]:
     amounts = ((found.tokens, "tokens"), (found.frames, "frames"), (found.sound_s, "s of sound"))
     for amount, what in amounts:
         if amount is not None:
-            rate = f" ({amount / iteration_s:,.0f} a second)" if iteration_s else ""
-            yield f"{amount:,.0f} {what}{rate}"
+            rate = f" ({rate_number(amount / iteration_s)} a second)" if iteration_s else ""
+            yield f"{rate_number(amount)} {what}{rate}"
     if found.padding_share is not None:
         yield f"and of its places for tokens {percent(found.padding_share)} are padding"
     if found.unused_share:
@@ -319,7 +319,7 @@ def bound_parts(found: BoundResult, *, full: bool = True) -> list[Part]:
         f"Live and replayed windows{_of_all(found)}: {found.rounds} rounds of {found.window} batches of loader "
         f"{found.loader}",
         ("batches", "samples/s", "speed-up"),
-        (("live", f"{found.live.samples_per_s:,.0f}", "1"), *_rates(found)),
+        (("live", rate_number(found.live.samples_per_s), "1"), *_rates(found)),
         frozenset({1, 2}),
     )
     whole = "  The other tables are of live iterations; figures of workers are of the whole run."
@@ -343,7 +343,7 @@ def _bound_of_ranks(ranks: Sequence[RankBound], full: bool) -> list[Part]:
     if full:
         scale = seconds_scale([slow.wait_s])
         rows = [
-            (str(one.rank), f"{one.live_per_s:,.0f}", f"{one.bound_per_s:,.0f}", scale.number(one.wait_s))
+            (str(one.rank), rate_number(one.live_per_s), rate_number(one.bound_per_s), scale.number(one.wait_s))
             for one in ranks
         ]
         headers = ("rank", "samples/s, live", "ready, workers idle", f"wait in live, {scale.unit}")
@@ -368,4 +368,4 @@ def _rates(found: BoundResult) -> Iterable[tuple[str, ...]]:
         (found.bound_device, found.device_over_live, "ready on the device"),
     ):
         if rate is not None and gain is not None:
-            yield what, f"{rate.samples_per_s:,.0f}", spoken(gain)
+            yield what, rate_number(rate.samples_per_s), spoken(gain)

@@ -212,7 +212,7 @@ def _compete(one: Cause, values: Any, part: str) -> str:
 def _head_of_line(one: Cause, values: Any, part: str) -> str:
     return (
         f"Slow batches held up later ones that were ready: {part}, in {percent(values['share'])} of the waits."
-        + _saving(one, "in_order=False")
+        + _saving(one, "in_order=False (torch 2.6 and later), with which the order varies,")
     )
 
 
@@ -242,7 +242,7 @@ def _nth(number: int) -> str:
 
 def _training(one: Cause, values: Any, part: str) -> str:
     first = f" Its first iteration took {seconds(values['first_s'])} of that, once." if "first_s" in values else ""
-    return f"Training itself took {part}, {in_loop.most_of_training(values)}.{first}"
+    return f"Training itself took {part}, {in_loop.most_of_training(values, one.s)}.{first}"
 
 
 SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {

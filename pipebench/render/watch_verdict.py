@@ -214,7 +214,9 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
     ),
     "lower-num-workers": lambda move: f"lower {setting('num_workers', move.made_by)} of loader {move.loader}",
     "raise-prefetch-factor": lambda move: f"raise {setting('prefetch_factor', move.made_by)} of loader {move.loader}",
-    "any-order": lambda move: f"try in_order=False for loader {move.loader}",
+    "any-order": lambda move: (
+        f"try in_order=False (torch 2.6 and later) for loader {move.loader}: the order of batches then varies"
+    ),
 }
 
 
@@ -370,6 +372,7 @@ def _of_judged(result: WatchResult, own: str | None, of_command: bool) -> str | 
         return None
     if found.limit == "training":
         return "Then: `pipebench syncs MODULE:STEP` lists the lines where training waits for the device."
-    if result.bound is None and not of_command:
-        return "Then: `pipebench watch --bound` measures how much faster training could be. It spoils the weights."
+    if result.bound is None and not of_command and own is not None:
+        bound = f"`pipebench watch --bound --yes-discard-weights {own}`"
+        return f"Then: {bound} measures how much faster training could be. It spoils the weights."
     return None

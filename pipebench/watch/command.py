@@ -155,7 +155,8 @@ def observe(
             result = summarise(
                 processes, options, ended.status, usable_cores(), looker.found, reader.found, ended.lived, ended.stood
             )
-            killed = script_killed(ended.signal, looker.found, ended.lived)
+            whole = any(one.role == "script" and one.moment("end") is not None for one in processes)  # as after Ctrl-C
+            killed = () if whole else script_killed(ended.signal, looker.found, ended.lived)
             notes = (*killed, *result.notes, *_traced(processes, options.export_trace, say))
             steps = timeline(processes, result.loaders_in_loop)
             found.append(dataclasses.replace(result, notes=notes, timeline=steps))

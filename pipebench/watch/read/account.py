@@ -81,14 +81,14 @@ def account(
     run: Run,
     lived: tuple[int, int] | None,
     busy: Mapping[int, float],
-    alone: Mapping[int, float] | None = None,
+    alone: Mapping[int, tuple[float, float]] | None = None,
     idle: Mapping[int, Idle] | None = None,
 ) -> Account | None:
     """The account of the script's process; None if it iterated no loader or its records are too few.
 
     `busy` is the share of their time in which the workers of a loader made batches: a loop with less to do waits for
-    them. `alone` is the share of making batches that needs a core, of loaders without workers where there is one core:
-    workers could not save that. `idle` is what workers could take over from a loop.
+    them. Of loaders without workers, `alone` has the share of making batches that needs a core, and the usable
+    cores: workers could not be faster than these. `idle` is what workers could take over from a loop.
     """
     script = next(iter(run.of_script()), None)
     spent = spent_in(script, lived) if script is not None else None
@@ -120,8 +120,8 @@ def account(
             parts = [replace(one, reason=_ANEW) if one.reason == _ENDING else one for one in parts]
         most_s = sum(total) * _NS * (1.0 - busy.get(loader, 0.0))
         found = tuple(_at_most(one, most_s) if one.code == "other" else one for one in parts)
-        blocked = 1.0 - (alone or {}).get(loader, 0.0)
-        found = tuple(_at_most(one, blocked * one.s) if one.code == "make-batch" else one for one in found)
+        if alone is not None and loader in alone:
+            found = tuple(_on_cores(one, sum(total) * _NS, *alone[loader]) for one in found)
         if not trained & set(passes):  # then what the loop does is its purpose
             found = tuple(
                 one if one.code != "other" else replace(one, recoverable_s=None, reason=None) for one in found
@@ -156,6 +156,17 @@ def _with_prepared(run: Run, rows: Iterable[AccountRow], loop_s: float, idle: Id
 
 def _at_most(row: AccountRow, most_s: float) -> AccountRow:
     return row if row.recoverable_s is None else replace(row, recoverable_s=min(row.recoverable_s, most_s))
+
+
+def _on_cores(row: AccountRow, loop_s: float, share: float, cores: float) -> AccountRow:
+    """What workers could save of making batches, which needs a core for a `share` of its time.
+
+    The loop's own work needs a core, too. So with any number of workers, both take what the cores need for them.
+    """
+    if row.code != "make-batch":
+        return row
+    rest_s = loop_s - row.s
+    return _at_most(row, loop_s - max(rest_s, (share * row.s + rest_s) / max(1.0, cores)))
 
 
 def _taken(run: Run) -> set[int]:

@@ -157,11 +157,11 @@ def summarise(
     return dataclasses.replace(result, verdict=verdict, next_move=next_move, account=where)
 
 
-def _alone(loaders: Sequence[LoaderResult], usable_cores: float) -> dict[int, float]:
-    """The share of making batches that needs a core, of loaders without workers, where there is only one core."""
+def _alone(loaders: Sequence[LoaderResult], usable_cores: float) -> dict[int, tuple[float, float]]:
+    """Of loaders without workers: the share of making batches that needs a core, and the usable cores."""
     known = [one for one in loaders if not one.workers and one.sample_s and one.sample_cpu_s is not None]
     shares = {one.loader: min(1.0, (one.sample_cpu_s or 0.0) / (one.sample_s or 1.0)) for one in known}
-    return shares if usable_cores < 2 else {}
+    return {one: (share, usable_cores) for one, share in shares.items()}
 
 
 def _by_threads(run: Run) -> frozenset[int]:

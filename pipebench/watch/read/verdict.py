@@ -145,7 +145,9 @@ def _seen(result: WatchResult, main: LoaderResult) -> Verdict:
 
 def _shape(verdict: Verdict, result: WatchResult) -> Verdict:
     """The verdict with the length of an iteration and its largest phase."""
-    largest = max(result.loop, key=lambda one: one.s_per_iteration, default=None)
+    hidden = verdict.waits == "device" and verdict.limit == "training"  # the host waits while the device works
+    named = [one for one in result.loop if not (hidden and one.phase == "wait")]
+    largest = max(named, key=lambda one: one.s_per_iteration, default=None)
     if largest is None:
         return verdict
     whole = sum(one.s_per_iteration for one in result.loop)
