@@ -23,6 +23,7 @@ from pipebench.results.watched import (
 from pipebench.stats import Speedup
 from pipebench.units import Scale, counted, percent, printable, rate_number, seconds, seconds_scale
 
+_FEW_ITERATIONS = 8
 _SMALLEST_SHARE = 0.0005
 _LARGE_PART = 0.10  # of the wait
 _WORTH_A_WORD = 0.005  # of an iteration
@@ -233,7 +234,8 @@ def _loop(result: WatchResult, full: bool) -> list[Part]:
     if not full:
         phases = [f"{printable(one.phase)} {percent(one.share, 1)}" for one in shown if one.share >= _SMALLEST_SHARE]
         if result.account is not None:  # it has the phases and the parts of the wait
-            return [*idle]
+            few = f"The figures of an iteration are of {counted(result.iterations, 'iteration')} only."
+            return [*([few] if result.iterations < _FEW_ITERATIONS else []), *idle]
         return ["", title, f"  {', '.join(phases)}", *_parts_of_wait(result.wait_parts), *idle]
     scale = seconds_scale([whole])
     rows: list[tuple[str, ...]] = []

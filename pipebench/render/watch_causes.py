@@ -115,6 +115,8 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
 
 
 def _waits(one: Cause, part: str) -> str:
+    if float(one.values.get("core_s", 0.0)) >= one.s > 0:
+        return f"The loop itself waited for a core that the workers used: {part}"
     parts = (("while receiving", "late_s"), ("for a core that the workers used", "core_s"))
     large = [(words, float(one.values.get(name, 0.0))) for words, name in parts]
     told = "".join(f", {seconds(s)} of it {words}" for words, s in large if s >= _SMALLEST * one.s > 0)

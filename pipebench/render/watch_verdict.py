@@ -248,8 +248,8 @@ def next_move(move: NextMove | None) -> str | None:
 def _first_workers(move: NextMove) -> str:
     to = f"to {move.to_workers}" if move.to_workers else "to 1 or more"
     return (
-        f"set {setting('num_workers', move.made_by)} {to}. Now loading and the loop's own work take turns on one of "
-        f"{move.usable_cores:g} usable cores.{_foreseen(move)}"
+        f"set {setting('num_workers', move.made_by)} {to}. Now loading and the loop's own work take turns, and "
+        f"{move.usable_cores:g} cores are usable.{_foreseen(move)}"
     )
 
 

@@ -71,7 +71,7 @@ def test_workers_that_rest_at_times_may_keep_training_from_a_core(busy, no_core,
     assert ("stage" in causes) is found
     if found:
         assert causes["stage"].s == causes["stage"].values["core_s"] == causes["stage"].recoverable_s
-        assert "for a core that the workers used. Faster loading could save about" in said(run.account(cores))
+        assert "for a core that the workers used: 400 ms" in said(run.account(cores))
 
 
 @pytest.mark.parametrize(
