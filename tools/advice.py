@@ -126,8 +126,7 @@ def _line(planted: Planted, folder: Path, asked: argparse.Namespace) -> dict[str
     for _ in range(asked.runs):
         round_began = time.monotonic()
         for name, (file, words, more) in kinds.items():
-            fresh = bool(planted.variables)
-            plain[name].append(_fresh_seconds(file, words, more) if fresh else _seconds(file, words, planted.whole))
+            plain[name].append(_plain(planted, file, words, more))
         if 2 * time.monotonic() - round_began - began > asked.within:
             break
     told = chosen is not None and chosen.if_taken is None  # else only a limit
@@ -240,6 +239,15 @@ def _epochs(number: str) -> Iterator[None]:
         os.environ.pop("EPOCHS", None)
 
 
+def _plain(planted: Planted, script: Path, arguments: Sequence[str], variables: Mapping[str, str]) -> float:
+    """The seconds of a plain run with these variables."""
+    if planted.variables:
+        return _printed(_fresh(script, arguments, variables)[0])
+    if variables:
+        return _fresh(script, arguments, variables)[1] - _imports_s()
+    return _seconds(script, arguments, planted.whole)
+
+
 def _seconds(script: Path, arguments: Sequence[str], whole: bool = False) -> float:
     """What one plain run prints, the seconds of an iteration or of a pass; or those of the `whole` run.
 
@@ -266,11 +274,21 @@ def _script(script: Path, arguments: Sequence[str], said: Connection) -> None:
     said.send((printed.getvalue(), time.monotonic() - began))
 
 
-def _fresh_seconds(script: Path, arguments: Sequence[str], variables: Mapping[str, str]) -> float:
-    """The same by a fresh interpreter: libraries read these variables when they are loaded."""
-    command = [sys.executable, os.fspath(script), *arguments]
+def _fresh(script: Path, arguments: Sequence[str], variables: Mapping[str, str]) -> tuple[str, float]:
+    """What a fresh interpreter prints, and its seconds: libraries read these variables when they are loaded."""
+    return _run_fresh([os.fspath(script), *arguments], variables)
+
+
+def _imports_s() -> float:
+    """The seconds of an interpreter that imports what the others have before their scripts begin."""
+    return _run_fresh(["-c", "import torch, torchvision.transforms.v2"], {})[1]
+
+
+def _run_fresh(arguments: Sequence[str], variables: Mapping[str, str]) -> tuple[str, float]:
+    began = time.monotonic()
+    command = [sys.executable, *arguments]
     done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=True)
-    return _printed(done.stdout)
+    return done.stdout, time.monotonic() - began
 
 
 def _printed(said: str) -> float:
