@@ -32,6 +32,7 @@ _SAVES = {
     "overlap-copies": "copies beside computing",
     "off-the-path": "less besides training",
     "in-workers": "work in the workers",
+    "one-tensor": "samples in one tensor",
 }
 
 

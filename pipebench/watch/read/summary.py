@@ -48,6 +48,7 @@ from pipebench.watch.read.series import by_worker, over_time
 from pipebench.watch.read.together import sharing, with_training
 from pipebench.watch.read.verdict import diagnose, nothing_watched
 from pipebench.watch.read.waiting import wait_parts
+from pipebench.watch.read.without_workers import with_one_tensor
 from pipebench.watch.record.lines import (
     FetchSums,
     LoaderFound,
@@ -144,8 +145,8 @@ def summarise(
         over_time=None if options.bound else over_time(run, in_loop, max(1, main.workers) if main else 1, footprint),
     )
     alone = _alone(loaders, usable_cores)
-    where = None if options.bound else account(run, lived, busy_shares(made), alone, idle_of(result))
-    result = dataclasses.replace(result, account=where)
+    found = None if options.bound else account(run, lived, busy_shares(made), alone, idle_of(result))
+    result = dataclasses.replace(result, account=(where := with_one_tensor(found, result)))
     verdict, next_move = diagnose(result, _by_threads(run))
     if described and not loaders:
         verdict = Verdict("no-such-loader", loader=options.loader, loaders=len(set(described) - {NO_LOADER}))
@@ -160,8 +161,7 @@ def summarise(
 def _alone(loaders: Sequence[LoaderResult], usable_cores: float) -> dict[int, tuple[float, float]]:
     """Of loaders without workers: the share of making batches that needs a core, and the usable cores."""
     known = [one for one in loaders if not one.workers and one.sample_s and one.sample_cpu_s is not None]
-    shares = {one.loader: min(1.0, (one.sample_cpu_s or 0.0) / (one.sample_s or 1.0)) for one in known}
-    return {one: (share, usable_cores) for one, share in shares.items()}
+    return {one.loader: (min(1.0, (one.sample_cpu_s or 0.0) / (one.sample_s or 1.0)), usable_cores) for one in known}
 
 
 def _by_threads(run: Run) -> frozenset[int]:

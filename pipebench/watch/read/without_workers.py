@@ -7,10 +7,11 @@ make, workers slow the loop down, however much is computed.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from pipebench.predict.asked import hand_off_s
-from pipebench.results.account import Cause
-from pipebench.results.watched import LoaderResult
+from pipebench.results.account import Account, Cause
+from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.watch.read.of_causes import Seen, stage_values
 
 _MANY = 32  # tensors of a batch
@@ -26,14 +27,28 @@ def no_workers(seen: Seen) -> Iterable[Cause]:
             values |= {"made_by": one.made_by} if one.made_by else {}
             values |= {"by_thread": 1} if waits else {}
             spent, saved = seen.s(*rows, loader=one.loader), seen.saved(*rows, loader=one.loader)
-            many = None if waits else _many_tensors(seen, one)
+            many = None if waits else _many_tensors(seen.result, one)
             code = "no-workers" if many is None else "many-tensors"
             yield Cause(code, spent, saved, one.loader, values | (many or {}))
 
 
-def _many_tensors(seen: Seen, one: LoaderResult) -> dict[str, str | int | float] | None:
+def with_one_tensor(account: Account | None, result: WatchResult) -> Account | None:
+    """The account, in which what workers cannot save of making batches may be saved by making one tensor of many."""
+    many = {one.loader for one in result.loaders if not one.workers and _many_tensors(result, one) is not None}
+    if account is None or not many:
+        return account
+    rows = (
+        replace(one, recoverable_s=one.s, reason="one-tensor")
+        if one.code == "make-batch" and one.loader in many
+        else one
+        for one in account.rows
+    )
+    return replace(account, rows=tuple(rows))
+
+
+def _many_tensors(result: WatchResult, one: LoaderResult) -> dict[str, str | int | float] | None:
     """The tensors of a batch, and the seconds that it takes to make it and to hand it over. None: workers can help."""
-    costs = next((its for its in seen.result.costs if its.loader == one.loader), None)
+    costs = next((its for its in result.costs if its.loader == one.loader), None)
     if costs is None or (costs.tensors or 0.0) < _MANY or hand_off_s(costs) < costs.made_s:
         return None
     return {"tensors": costs.tensors or 0.0, "make_s": costs.made_s, "hand_off_s": hand_off_s(costs)}

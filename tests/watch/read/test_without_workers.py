@@ -8,9 +8,9 @@ import pytest
 from made_up_costs import made
 from made_up_trials import watched
 
-from pipebench.results.account import Account
+from pipebench.results.account import Account, AccountRow
 from pipebench.watch.read.of_causes import Seen
-from pipebench.watch.read.without_workers import no_workers
+from pipebench.watch.read.without_workers import no_workers, with_one_tensor
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,20 @@ def test_many_tensors_are_the_cause_where_they_take_longer_to_cross(
     seen = Seen(None, replace(found, loaders=(loader,), costs=(costs,)), Account(1.0, ()))  # type: ignore[arg-type]
     (cause,) = no_workers(seen)
     assert cause.code == code and cause.values.get("tensors", tensors) == tensors
+
+
+@pytest.mark.parametrize(
+    ("tensors", "reason", "saved"),
+    [(2.0, "more-overlap", 1.0), (301.0, "one-tensor", 3.0), (None, "more-overlap", 1.0)],
+)
+def test_the_account_says_what_saves_the_making_of_batches(tensors: float | None, reason: str, saved: float) -> None:
+    found = watched()
+    loader = replace(found.loaders[0], workers=0)
+    costs = replace(made(cpu=0.01, workers=0), tensors=tensors, hand_over_s=0.09, loader=loader.loader)
+    rows = (
+        AccountRow("make-batch", 3.0, loader.loader, 1.0, "more-overlap"),
+        AccountRow("forward", 1.0, loader.loader),
+    )
+    told = with_one_tensor(Account(4.0, rows), replace(found, loaders=(loader,), costs=(costs,)))
+    assert told is not None and told.rows[1] == rows[1]
+    assert (told.rows[0].reason, told.rows[0].recoverable_s) == (reason, saved)
