@@ -7,6 +7,7 @@ import dataclasses
 import os
 import platform
 import secrets
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -155,8 +156,9 @@ def observe(
             result = summarise(
                 processes, options, ended.status, usable_cores(), looker.found, reader.found, ended.lived, ended.stood
             )
-            whole = any(one.role == "script" and one.moment("end") is not None for one in processes)  # as after Ctrl-C
-            killed = () if whole else script_killed(ended.signal, looker.found, ended.lived)
+            whole = any(one.role == "script" and one.moment("end") is not None for one in processes)
+            left = whole and ended.signal == signal.SIGINT  # after Ctrl-C, Python has run its exit, and then ends so
+            killed = () if left else script_killed(ended.signal, looker.found, ended.lived)
             notes = (*killed, *result.notes, *_traced(processes, options.export_trace, say))
             steps = timeline(processes, result.loaders_in_loop)
             found.append(dataclasses.replace(result, notes=notes, timeline=steps))
