@@ -242,9 +242,9 @@ def _epochs(number: str) -> Iterator[None]:
 def _plain(planted: Planted, script: Path, arguments: Sequence[str], variables: Mapping[str, str]) -> float:
     """The seconds of a plain run with these variables."""
     if planted.variables:
-        return _printed(_fresh(script, arguments, variables)[0])
+        return _printed(_fresh([os.fspath(script), *arguments], variables)[0])
     if variables:
-        return _fresh(script, arguments, variables)[1] - _imports_s()
+        return _fresh([os.fspath(script), *arguments], variables)[1] - _imports_s()
     return _seconds(script, arguments, planted.whole)
 
 
@@ -274,17 +274,13 @@ def _script(script: Path, arguments: Sequence[str], said: Connection) -> None:
     said.send((printed.getvalue(), time.monotonic() - began))
 
 
-def _fresh(script: Path, arguments: Sequence[str], variables: Mapping[str, str]) -> tuple[str, float]:
-    """What a fresh interpreter prints, and its seconds: libraries read these variables when they are loaded."""
-    return _run_fresh([os.fspath(script), *arguments], variables)
-
-
 def _imports_s() -> float:
     """The seconds of an interpreter that imports what the others have before their scripts begin."""
-    return _run_fresh(["-c", "import torch, torchvision.transforms.v2"], {})[1]
+    return _fresh(["-c", "import torch, torchvision.transforms.v2"], {})[1]
 
 
-def _run_fresh(arguments: Sequence[str], variables: Mapping[str, str]) -> tuple[str, float]:
+def _fresh(arguments: Sequence[str], variables: Mapping[str, str]) -> tuple[str, float]:
+    """What a fresh interpreter prints, and its seconds: libraries read these variables when they are loaded."""
     began = time.monotonic()
     command = [sys.executable, *arguments]
     done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=True)

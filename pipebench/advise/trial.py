@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from pipebench.advise import judging, whole_run
-from pipebench.remedies.seen import FREE, Seen, function_s
+from pipebench.remedies.seen import Seen, function_s
 from pipebench.results.advice import LEAST_PAIRS, Cache, Change, Difference
 from pipebench.watch.read.stalls import scatter
 from pipebench.watch.record.trial_lines import TrialFailed, TrialLine, TrialRepeats, TrialSyncs, TrialWindow
@@ -169,11 +169,9 @@ def _has_memory(seen: Seen, change: Change, by_passes: bool) -> bool:
 
     By passes, the workers of one loader follow those of the other, unless they live on.
     """
-    if seen.worker_bytes is None or seen.free_bytes is None:
-        return True
     workers, _ = seen.ahead_with(change)
     follow = by_passes and not change.settings.get("persistent_workers", seen.settings.get("persistent_workers"))
-    return (workers - seen.workers * follow) * seen.worker_bytes <= FREE * seen.free_bytes
+    return seen.has_memory_for(workers - seen.workers * follow)
 
 
 def _present_batches(seen: Seen, budget_s: float) -> int:

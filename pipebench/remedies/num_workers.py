@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from pipebench.predict.more_workers import ladder, most_workers
 from pipebench.remedies.persistent_workers import KEEPS
-from pipebench.remedies.seen import FREE, PREFETCH_FACTOR, TRY_FROM, WORTH, Seen, without
+from pipebench.remedies.seen import PREFETCH_FACTOR, TRY_FROM, WORTH, Seen, without
 from pipebench.results.advice import Change, Finding, Value
 
 PLACE = 2
@@ -133,11 +133,13 @@ def _gain(found: Finding) -> float:
 
 def _most(seen: Seen) -> float:
     most = most_workers(seen.cores)
-    if seen.worker_bytes and seen.free_bytes is not None:
-        most = min(most, seen.workers + FREE * seen.free_bytes / seen.worker_bytes)
-    while most > seen.workers and not seen.has_room(int(most), seen.prefetch_factor):
+    while most > seen.workers and not _fits(seen, int(most)):
         most -= 1
     return most
+
+
+def _fits(seen: Seen, workers: int) -> bool:
+    return seen.has_memory_for(workers - seen.workers) and seen.has_room(workers, seen.prefetch_factor)
 
 
 def _down(seen: Seen, counts: dict[int, Finding]) -> int | None:

@@ -239,14 +239,17 @@ class Seen:
     def has_room(self, workers: int, prefetch_factor: int) -> bool:
         """Whether shared memory, file descriptors and free memory hold what so many workers make ahead."""
         room = self.has_shared_memory(workers, prefetch_factor) and self.has_descriptors(workers, prefetch_factor)
-        return room and self._has_memory(workers * prefetch_factor - self.workers * self.prefetch_factor)
+        batches, found = workers * prefetch_factor - self.workers * self.prefetch_factor, self.watched.hand_off
+        each = 0.0 if found is None else found.pipe_bytes_per_batch + (found.shared_bytes_per_batch or 0.0)
+        return room and self._holds(batches * each)
 
-    def _has_memory(self, batches: int) -> bool:
-        """Whether so many batches more fit a part of free memory, wherever they lie. If that is unknown, they do."""
-        found = self.watched.hand_off
-        if found is None or self.free_bytes is None:
-            return True
-        return batches * (found.pipe_bytes_per_batch + (found.shared_bytes_per_batch or 0.0)) <= FREE * self.free_bytes
+    def has_memory_for(self, workers: int) -> bool:
+        """Whether a part of free memory holds so many more workers. If their memory is unknown, it does."""
+        return self._holds(workers * (self.worker_bytes or 0.0))
+
+    def _holds(self, bytes_: float) -> bool:
+        """Whether a part of free memory holds these bytes, wherever they lie. If it is unknown, it does."""
+        return self.free_bytes is None or bytes_ <= FREE * self.free_bytes
 
     def has_descriptors(self, workers: int, prefetch_factor: int, tensors: float | None = None) -> bool:
         """Whether the script may open as many files as the tensors need that so many workers make ahead.

@@ -153,3 +153,9 @@ class Script:
 
     def makers(self):
         return {name for name, _ in self.world.made}
+
+
+def script_of(tmp_path, monkeypatch, length, workers=2, **how):
+    """A script whose loader gives so many batches of one sample each."""
+    world = World()
+    return Script(tmp_path, monkeypatch, Loader(world, [[one] for one in range(length)], workers), **how)

@@ -6,20 +6,13 @@ import types
 import weakref
 
 import pytest
-import torch
-from fakes import Loader, Script, World, plain, plain_iter
+from fakes import Loader, Script, World, plain, plain_iter, script_of
 
 from pipebench.advise.judging import ratios
 from pipebench.watch.trial import edits
 from pipebench.watch.trial.dealing import Deal, DealtSampler, Hand
 from pipebench.watch.trial.resting import cpu_s
 from pipebench.watch.trial.stretches import Stretch, burst_of
-
-
-def _script(tmp_path, monkeypatch, length, workers=2, **how):
-    world = World()
-    return Script(tmp_path, monkeypatch, Loader(world, [[one] for one in range(length)], workers), **how)
-
 
 SETTINGS = [{"num_workers": 4}, {"num_workers": 1}, {"num_workers": 0}, {"prefetch_factor": 5}]
 
@@ -29,7 +22,7 @@ SETTINGS = [{"num_workers": 4}, {"num_workers": 1}, {"num_workers": 0}, {"prefet
 def test_order_and_coverage_are_those_of_a_plain_run(tmp_path, monkeypatch, workers, settings):
     seen = set()
     for length in range(0, 130, 7):
-        script = _script(tmp_path, monkeypatch, length, workers)
+        script = script_of(tmp_path, monkeypatch, length, workers)
         script.order(1, settings, window_s=2.0)
         for _ in range(2):
             script.world.made.clear()
@@ -42,7 +35,7 @@ def test_order_and_coverage_are_those_of_a_plain_run(tmp_path, monkeypatch, work
 
 def test_an_order_may_come_at_any_moment(tmp_path, monkeypatch):
     for moment in range(60):
-        script = _script(tmp_path, monkeypatch, 90)
+        script = script_of(tmp_path, monkeypatch, 90)
 
         def then(number, moment=moment, script=script):
             if number == moment:
@@ -61,7 +54,7 @@ def test_an_order_may_come_at_any_moment(tmp_path, monkeypatch):
     ("by", "more"), [("windows", {}), ("passes", {}), ("passes", {"persistent_workers": True})], ids=str
 )
 def test_a_changed_loader_that_fails_costs_no_batch(tmp_path, monkeypatch, left, by, more):
-    script = _script(tmp_path, monkeypatch, 120, left=left)
+    script = script_of(tmp_path, monkeypatch, 120, left=left)
     script.order(1, {"num_workers": 3, **more}, by=by, window_s=3.0)
     for _ in range(3):
         assert script.one_pass() == [[one] for one in range(120)]
@@ -74,7 +67,7 @@ def test_a_changed_loader_that_fails_costs_no_batch(tmp_path, monkeypatch, left,
 
 
 def test_the_scripts_own_errors_stay_its_own(tmp_path, monkeypatch):
-    script = _script(tmp_path, monkeypatch, 50)
+    script = script_of(tmp_path, monkeypatch, 50)
     script.loader.left = 5
     script.order(1, {"num_workers": 3}, window_s=100.0)
     with pytest.raises(OSError, match="a worker is gone"):
@@ -96,7 +89,7 @@ def test_an_error_of_the_sampler_reaches_the_script_whoever_asked(tmp_path, monk
 
 
 def test_windows_find_the_planted_ratio_and_each_holds_its_own_samples(tmp_path, monkeypatch):
-    script = _script(tmp_path, monkeypatch, 400, cost_s=0.5)
+    script = script_of(tmp_path, monkeypatch, 400, cost_s=0.5)
     script.order(1, {"num_workers": 4}, window_s=20.0)
     script.one_pass()
     found = ratios(script.windows)
@@ -107,7 +100,7 @@ def test_windows_find_the_planted_ratio_and_each_holds_its_own_samples(tmp_path,
 
 def test_a_much_faster_loader_needs_no_more_batches_than_the_present_one(tmp_path, monkeypatch):
     """In as many seconds it would use up the pass, and its windows would have no end."""
-    script = _script(tmp_path, monkeypatch, 60, cost_s=0.05)
+    script = script_of(tmp_path, monkeypatch, 60, cost_s=0.05)
     script.order(1, {"num_workers": 0}, window_s=20.0)
     for _ in range(3):
         script.one_pass()
@@ -118,7 +111,7 @@ def test_a_much_faster_loader_needs_no_more_batches_than_the_present_one(tmp_pat
 @pytest.mark.parametrize(("workers", "settings"), [(2, {"prefetch_factor": 5}), (3, {"num_workers": 6})])
 def test_windows_hold_whole_periods(tmp_path, monkeypatch, workers, settings):
     """Each 8th batch is slow: windows with one more of them than others would scatter."""
-    script = _script(tmp_path, monkeypatch, 2000, workers)
+    script = script_of(tmp_path, monkeypatch, 2000, workers)
     script.order(1, settings, window_s=2.0, period=8)
     script.one_pass()
     assert len(script.windows) > 4 and all(one.taken % 8 == 0 for one in script.windows)
@@ -126,7 +119,7 @@ def test_windows_hold_whole_periods(tmp_path, monkeypatch, workers, settings):
 
 
 def test_a_pass_that_is_left_early_ends_the_changed_loader(tmp_path, monkeypatch):
-    script = _script(tmp_path, monkeypatch, 400)
+    script = script_of(tmp_path, monkeypatch, 400)
     script.order(1, {"num_workers": 4}, window_s=1.0)
     for _ in range(4):
         script.one_pass(most=37)
@@ -136,7 +129,7 @@ def test_a_pass_that_is_left_early_ends_the_changed_loader(tmp_path, monkeypatch
 
 @pytest.mark.parametrize("by", ["windows", "passes"])
 def test_workers_end_when_the_script_leaves_its_loop(tmp_path, monkeypatch, by):
-    script = _script(tmp_path, monkeypatch, 400)
+    script = script_of(tmp_path, monkeypatch, 400)
     script.order(1, {"num_workers": 4}, by=by, window_s=1.0)
     script.one_pass()
     gc.disable()  # a plain run needs no collection either
@@ -153,7 +146,7 @@ def test_workers_end_when_the_script_leaves_its_loop(tmp_path, monkeypatch, by):
 
 
 def test_a_loader_that_only_the_loop_holds_is_tried_too(tmp_path, monkeypatch):
-    script = _script(tmp_path, monkeypatch, 1)
+    script = script_of(tmp_path, monkeypatch, 1)
     script.order(1, {"num_workers": 4}, window_s=1.0)
     iterator = script.trial.iterate(Loader(script.world, [[one] for one in range(400)]), plain_iter, plain)
     iterator.loader = types.SimpleNamespace(**vars(iterator.loader))  # torch's iterator does not hold its loader
@@ -162,7 +155,7 @@ def test_a_loader_that_only_the_loop_holds_is_tried_too(tmp_path, monkeypatch):
 
 
 def test_pairs_lie_in_one_pass(tmp_path, monkeypatch):
-    script = _script(tmp_path, monkeypatch, 50)
+    script = script_of(tmp_path, monkeypatch, 50)
     script.order(1, {"num_workers": 2}, window_s=8.0)
     for _ in range(6):
         script.one_pass()
@@ -173,7 +166,7 @@ def test_pairs_lie_in_one_pass(tmp_path, monkeypatch):
 
 
 def test_passes_alternate_and_persistent_workers_start_before_they_count(tmp_path, monkeypatch):
-    script = _script(tmp_path, monkeypatch, 20, cost_s=0.25)
+    script = script_of(tmp_path, monkeypatch, 20, cost_s=0.25)
     script.order(1, {"persistent_workers": True}, by="passes")
     for _ in range(8):
         assert script.one_pass() == [[one] for one in range(20)]
@@ -191,7 +184,7 @@ def test_passes_alternate_and_persistent_workers_start_before_they_count(tmp_pat
 
 def test_loops_over_one_loader_inside_each_other_get_all_their_batches(tmp_path, monkeypatch):
     for moment in range(0, 30, 3):
-        script = _script(tmp_path, monkeypatch, 40)
+        script = script_of(tmp_path, monkeypatch, 40)
         script.order(1, {"num_workers": 3}, window_s=1.0)
         outer = script.trial.iterate(script.loader, plain_iter, plain)
         had = []
@@ -206,7 +199,7 @@ def test_loops_over_one_loader_inside_each_other_get_all_their_batches(tmp_path,
 
 
 def test_two_iterators_of_one_loader_side_by_side_get_all_their_batches(tmp_path, monkeypatch):
-    script = _script(tmp_path, monkeypatch, 2000)
+    script = script_of(tmp_path, monkeypatch, 2000)
     both = [script.trial.iterate(script.loader, plain_iter, plain) for _ in range(2)]
     script.order(1, {"num_workers": 3}, window_s=1.0)
     for number in range(2000):
@@ -215,7 +208,7 @@ def test_two_iterators_of_one_loader_side_by_side_get_all_their_batches(tmp_path
 
 @pytest.mark.parametrize("already", [1, 2])
 def test_persistent_workers_serve_one_of_two_passes_side_by_side(tmp_path, monkeypatch, already):
-    script = _script(tmp_path, monkeypatch, 20)
+    script = script_of(tmp_path, monkeypatch, 20)
     script.order(1, {"persistent_workers": True}, by="passes")
     for _ in range(already):
         script.one_pass()
@@ -231,7 +224,7 @@ def test_persistent_workers_serve_one_of_two_passes_side_by_side(tmp_path, monke
 
 @pytest.mark.parametrize("nth", [1, 2, 20, 45, 70])
 def test_a_fault_of_ours_is_one_line_and_costs_no_batch(tmp_path, monkeypatch, capsys, nth):
-    script = _script(tmp_path, monkeypatch, 120)
+    script = script_of(tmp_path, monkeypatch, 120)
     monkeypatch.setattr(script.trial.recording, "fault", lambda where, error: None)
     script.order(1, {"num_workers": 3}, window_s=3.0)
     looks, plain_look = [], Stretch.look
@@ -250,7 +243,7 @@ def test_a_fault_of_ours_is_one_line_and_costs_no_batch(tmp_path, monkeypatch, c
 
 
 def test_nothing_is_touched_without_an_order(tmp_path, monkeypatch):
-    script = _script(tmp_path, monkeypatch, 20)
+    script = script_of(tmp_path, monkeypatch, 20)
     iterator = script.trial.iterate(script.loader, plain_iter, plain)
     before = iterator._sampler_iter
     script.trial.batch(iterator, plain, plain_iter)
@@ -258,7 +251,7 @@ def test_nothing_is_touched_without_an_order(tmp_path, monkeypatch):
 
 
 def test_passes_of_a_persistent_loader_keep_the_changed_workers_too(tmp_path, monkeypatch):
-    script = _script(tmp_path, monkeypatch, 20)
+    script = script_of(tmp_path, monkeypatch, 20)
     script.loader.persistent_workers = True
     script.order(1, {"num_workers": 3}, by="passes")
     for _ in range(6):
@@ -270,7 +263,7 @@ def test_passes_of_a_persistent_loader_keep_the_changed_workers_too(tmp_path, mo
 @pytest.mark.parametrize(("cores", "told"), [(0.6, True), (0.4, False)])
 def test_workers_that_compute_while_they_wait_are_told_and_nothing_is_judged(tmp_path, monkeypatch, cores, told):
     """A thread of a worker that polls takes the same cores in the windows of both loaders."""
-    script = _script(tmp_path, monkeypatch, 200)
+    script = script_of(tmp_path, monkeypatch, 200)
     workers = [types.SimpleNamespace(pid=one) for one in (11, 12)]
     monkeypatch.setattr("fakes.Iterator._workers", workers, raising=False)
     monkeypatch.setattr("pipebench.watch.trial.resting.cpu_s", lambda process: script.world.now * cores / 2)
@@ -320,7 +313,7 @@ def test_what_edits_have_kept_in_the_scripts_own_process_lasts_for_their_order(w
 
 def test_passes_that_the_script_leaves_count_up_to_their_last_batch(tmp_path, monkeypatch):
     """As by `break`, or by Lightning, which asks for no batch after the last one. The last pass has no end here."""
-    script = _script(tmp_path, monkeypatch, 40)
+    script = script_of(tmp_path, monkeypatch, 40)
     script.order(1, {"num_workers": 3}, by="passes")
     for _ in range(5):
         assert script.one_pass(most=10) == [[one] for one in range(10)]
@@ -330,7 +323,7 @@ def test_passes_that_the_script_leaves_count_up_to_their_last_batch(tmp_path, mo
 
 
 def test_persistent_workers_of_passes_that_the_script_leaves(tmp_path, monkeypatch):
-    script = _script(tmp_path, monkeypatch, 20)
+    script = script_of(tmp_path, monkeypatch, 20)
     script.order(1, {"persistent_workers": True}, by="passes")
     for _ in range(6):
         assert script.one_pass(most=8) == [[one] for one in range(8)]
@@ -340,7 +333,7 @@ def test_persistent_workers_of_passes_that_the_script_leaves(tmp_path, monkeypat
 
 def test_windows_follow_passes_of_persistent_workers_that_the_script_leaves(tmp_path, monkeypatch):
     """torch has one iterator for all these passes."""
-    script = _script(tmp_path, monkeypatch, 200)
+    script = script_of(tmp_path, monkeypatch, 200)
     script.loader.persistent_workers = True
     script.order(1, {"num_workers": 3}, by="passes")
     for _ in range(5):
@@ -350,81 +343,3 @@ def test_windows_follow_passes_of_persistent_workers_that_the_script_leaves(tmp_
     for _ in range(3):
         assert script.one_pass(most=100) == [[one] for one in range(100)]
     assert passes and {one.changed for one in script.windows[passes:] if one.order == 2} == {False, True}
-
-
-def test_a_pass_that_evaluates_is_not_compared_with_one_that_trains(tmp_path, monkeypatch):
-    """The changed loader would get all of one kind, and look like that kind."""
-    script = _script(tmp_path, monkeypatch, 20)
-    script.order(1, {"num_workers": 3}, by="passes")
-    for number in range(4):
-        with torch.no_grad():
-            assert script.one_pass() == [[one] for one in range(20)]
-        made = len(script.world.made)
-        assert script.one_pass() == [[one] for one in range(20)]
-        assert {name for name, _ in script.world.made[made:]} == {"changed" if number % 2 else "own"}
-    windows = [(one.pair, one.changed) for one in script.windows]
-    assert windows[-4:] == [(1, False), (1, True), (2, False), (2, True)] and windows[:-4] == [(0, False)]
-
-
-@pytest.mark.parametrize("evaluates_first", [False, True])
-def test_windows_are_only_in_passes_that_train(evaluates_first, tmp_path, monkeypatch):
-    """The order may come while the script evaluates."""
-    script = _script(tmp_path, monkeypatch, 100)
-
-    def evaluate():
-        before = len(script.windows), len(script.world.made)
-        with torch.no_grad():
-            assert script.one_pass() == [[one] for one in range(100)]
-        assert len(script.windows) == before[0]
-        assert {name for name, _ in script.world.made[before[1] :]} == {"own"}
-
-    script.one_pass()  # watched
-    for order in (1, 2):
-        script.order(order, {"num_workers": 2 + order}, window_s=1.0)
-        if evaluates_first:
-            evaluate()
-        for _ in range(2):
-            assert script.one_pass() == [[one] for one in range(100)]
-            evaluate()
-        assert {one.changed for one in script.windows if one.order == order} == {False, True}
-
-
-def test_windows_are_only_in_passes_of_one_place_but_a_look_at_a_batch_takes_none(tmp_path, monkeypatch):
-    script = _script(tmp_path, monkeypatch, 100)
-
-    def look(most):
-        iterator = script.trial.iterate(script.loader, plain_iter, plain)
-        return [script.trial.batch(iterator, plain, plain_iter) for _ in range(most)]
-
-    script.order(1, {"num_workers": 3}, window_s=1.0)
-    look(1)
-    for _ in range(2):
-        assert script.one_pass() == [[one] for one in range(100)]
-        windows = len(script.windows)
-        assert windows and look(100) == [[one] for one in range(100)]
-        assert len(script.windows) == windows
-
-
-def test_a_loop_that_begins_its_passes_without_gradients_is_tried(tmp_path, monkeypatch):
-    """As a generator below `@torch.no_grad()` that moves batches to a device."""
-    script = _script(tmp_path, monkeypatch, 100)
-    script.order(1, {"num_workers": 3}, window_s=1.0)
-    with torch.no_grad():
-        script.one_pass()
-    assert {one.changed for one in script.windows} == {False, True}
-
-
-def test_passes_of_two_loops_that_train_are_not_compared(tmp_path, monkeypatch):
-    script = _script(tmp_path, monkeypatch, 20)
-    script.order(1, {"num_workers": 3}, by="passes")
-
-    def other():
-        return script.trial.iterate(script.loader, plain_iter, plain)
-
-    for _ in range(4):
-        script.one_pass()
-        made = len(script.world.made)
-        iterator = other()
-        assert [script.trial.batch(iterator, plain, plain_iter) for _ in range(20)] == [[one] for one in range(20)]
-        assert {name for name, _ in script.world.made[made:]} == {"own"}
-    assert [one.changed for one in script.windows] == [False, True, False, True]

@@ -81,14 +81,15 @@ def account(
     run: Run,
     lived: tuple[int, int] | None,
     busy: Mapping[int, float],
-    alone: Mapping[int, tuple[float, float]] | None = None,
+    alone: Mapping[int, float] | None = None,
     idle: Mapping[int, Idle] | None = None,
+    cores: float = math.inf,
 ) -> Account | None:
     """The account of the script's process; None if it iterated no loader or its records are too few.
 
     `busy` is the share of their time in which the workers of a loader made batches: a loop with less to do waits for
-    them. Of loaders without workers, `alone` has the share of making batches that needs a core, and the usable
-    cores: workers could not be faster than these. `idle` is what workers could take over from a loop.
+    them. `alone` is the share of making batches that needs a core, of loaders without workers: these could not be
+    faster than the usable `cores`. `idle` is what workers could take over from a loop.
     """
     script = next(iter(run.of_script()), None)
     spent = spent_in(script, lived) if script is not None else None
@@ -121,7 +122,7 @@ def account(
         most_s = sum(total) * _NS * (1.0 - busy.get(loader, 0.0))
         found = tuple(_at_most(one, most_s) if one.code == "other" else one for one in parts)
         if alone is not None and loader in alone:
-            found = tuple(_on_cores(one, sum(total) * _NS, *alone[loader]) for one in found)
+            found = tuple(_on_cores(one, sum(total) * _NS, alone[loader], cores) for one in found)
         if not trained & set(passes):  # then what the loop does is its purpose
             found = tuple(
                 one if one.code != "other" else replace(one, recoverable_s=None, reason=None) for one in found

@@ -15,7 +15,7 @@ from pipebench.watch.read.hand_off import FollowedBatch, assumed_s, explained_s,
 from pipebench.watch.read.script_cpu import stretches
 from pipebench.watch.record.lines import FetchSums, LoaderFound, LoopSums
 from pipebench.watch.record.record_file import AFTER, PIN, RECEIVE, SAMPLER, SEND, UNPICKLE, WAIT, WAIT_PARTS
-from pipebench.watch.record.worker_lines import Held, OneBatch
+from pipebench.watch.record.worker_lines import OneBatch, ToHandOver
 
 _NS = 1e-9
 _SETTLING = 2  # batches of each worker, and iterations of each pass: libraries set themselves up in them
@@ -39,7 +39,7 @@ def loop_costs(run: Run, found: LoaderFound) -> LoopCosts | None:
     taking = _taking(turns, found, followed, _most_received_s(lines, pipe_bytes, followed))
     made, loop = _made(fetches), _loop(turns, run, found, fetches, taking)
     cpu_s = sum(one.cpu_ns for one in pickled) * _NS / count
-    held = Held._make(map(sum, zip(*(one.held for _, one in run.sums(found.loader)), strict=True)))
+    held = ToHandOver._make(map(sum, zip(*(one.held for _, one in run.sums(found.loader)), strict=True)))
     return LoopCosts(
         loader=found.loader,
         workers=found.workers,

@@ -11,7 +11,7 @@ from pipebench.results.hand_off import HandOff, QueuePoint
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.record.lines import Arrival, FetchSums, HandedOver, LoaderFound, LoopSums
 from pipebench.watch.record.sampling import BLOCK, followed
-from pipebench.watch.record.worker_lines import Held
+from pipebench.watch.record.worker_lines import ToHandOver
 
 _NS = 1e-9
 _POINTS = 60
@@ -23,7 +23,7 @@ _USUAL_TENSORS, _DESCRIPTOR_S = 2, 0.0003
 _TENSOR_BYTE_S, _ARRAY_BYTE_S = 0.7e-9, 4e-9
 
 
-def assumed_s(held: Held) -> float:
+def assumed_s(held: ToHandOver) -> float:
     """The seconds that handing over a batch of a loader without workers is assumed to take, in both processes."""
     tensors, tensor_bytes, array_bytes = (one / held.batches for one in held[1:])
     more = max(0.0, tensors - _USUAL_TENSORS) * _DESCRIPTOR_S

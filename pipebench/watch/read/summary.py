@@ -144,8 +144,8 @@ def summarise(
         spans=spans,
         over_time=None if options.bound else over_time(run, in_loop, max(1, main.workers) if main else 1, footprint),
     )
-    alone = _alone(loaders, usable_cores)
-    found = None if options.bound else account(run, lived, busy_shares(made), alone, idle_of(result))
+    given = busy_shares(made), _alone(loaders), idle_of(result), usable_cores
+    found = None if options.bound else account(run, lived, *given)
     result = dataclasses.replace(result, account=(where := with_one_tensor(found, result)))
     verdict, next_move = diagnose(result, _by_threads(run))
     if described and not loaders:
@@ -158,10 +158,10 @@ def summarise(
     return dataclasses.replace(result, verdict=verdict, next_move=next_move, account=where)
 
 
-def _alone(loaders: Sequence[LoaderResult], usable_cores: float) -> dict[int, tuple[float, float]]:
-    """Of loaders without workers: the share of making batches that needs a core, and the usable cores."""
+def _alone(loaders: Sequence[LoaderResult]) -> dict[int, float]:
+    """The share of making batches that needs a core, of loaders without workers."""
     known = [one for one in loaders if not one.workers and one.sample_s and one.sample_cpu_s is not None]
-    return {one.loader: (min(1.0, (one.sample_cpu_s or 0.0) / (one.sample_s or 1.0)), usable_cores) for one in known}
+    return {one.loader: min(1.0, (one.sample_cpu_s or 0.0) / (one.sample_s or 1.0)) for one in known}
 
 
 def _by_threads(run: Run) -> frozenset[int]:

@@ -90,7 +90,7 @@ class _Local(threading.local):
 local = _Local()
 
 
-class Held(types.SimpleNamespace):
+class OnlyHere(types.SimpleNamespace):
     """Functions of ours that a wrapper needs while a thread fetches a batch. A pickle of the wrapper has none."""
 
     def __reduce__(self) -> tuple[Any, ...]:

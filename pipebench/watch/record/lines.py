@@ -17,7 +17,7 @@ from pipebench.watch.record.line import line
 from pipebench.watch.record.program_lines import ProgramLine
 from pipebench.watch.record.spent import TimeSpent
 from pipebench.watch.record.trial_lines import LoaderMade, LoopLooks, TrialLine
-from pipebench.watch.record.worker_lines import Content, Held, Hidden, Holds, LongSample, OneBatch, WorkerGone
+from pipebench.watch.record.worker_lines import Content, Hidden, Holds, LongSample, OneBatch, ToHandOver, WorkerGone
 
 Buckets: TypeAlias = dict[int, int]
 """The number of durations in each logarithmic bucket: see `record_file.bucket`."""
@@ -184,7 +184,7 @@ class FetchSums:
     pickled: Pickled = field(default_factory=Pickled)
     handed: list[HandedOver] = field(default_factory=list)
     content: Content = field(default_factory=Content)
-    held: Held = field(default_factory=Held)
+    held: ToHandOver = field(default_factory=ToHandOver)
     hidden: Hidden = field(default_factory=Hidden)
     single: list[OneBatch] = field(default_factory=list)
 

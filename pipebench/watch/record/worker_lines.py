@@ -52,7 +52,7 @@ class Hidden(NamedTuple):
     text: str = ""
 
 
-class Held(NamedTuple):
+class ToHandOver(NamedTuple):
     """What some batches of a loader without workers held that a worker would have to hand over."""
 
     batches: int = 0

@@ -11,7 +11,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-from pipebench.watch.record.exclusive_time import FUNCTIONS, Held, local, name_of, stages
+from pipebench.watch.record.exclusive_time import FUNCTIONS, OnlyHere, local, name_of, stages
 from pipebench.watch.record.patches import Patches, is_wrapper, unseen
 from pipebench.watch.stages.called import is_own
 from pipebench.watch.stages.webdataset import Stage, only_iterates
@@ -56,13 +56,13 @@ def _watch(kind: type, name: str, patches: Patches) -> None:
         return
     if is_wrapper(plain):
         return
-    held = Held(timed=_timed)
+    here = OnlyHere(timed=_timed)
 
     @unseen
     @functools.wraps(plain)
     def chained(self: Any, *args: Any, **kwargs: Any) -> Any:
         found = plain(self, *args, **kwargs)
-        return found if local.timer is None or found is self else held.timed(self, found)
+        return found if local.timer is None or found is self else here.timed(self, found)
 
     patches.replace(owner, name, chained)
 

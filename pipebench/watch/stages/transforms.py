@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from pipebench.watch.record.exclusive_time import Held, local, stages
+from pipebench.watch.record.exclusive_time import OnlyHere, local, stages
 from pipebench.watch.record.patches import Patches, in_place_of, unseen
 
 _ALBUMENTATIONS = ("albumentations.", "albucore.")
@@ -98,7 +98,7 @@ def _watch_calls(patches: Patches, kinds: list[Any]) -> None:
 
 def timed_call(plain: Any, stage_of: Callable[[Any], int]) -> Any:
     """Wraps a class's `__call__`: the time of each object is in its stage."""
-    held = Held(stage_of=stage_of)
+    here = OnlyHere(stage_of=stage_of)
 
     @unseen
     @functools.wraps(plain)
@@ -106,7 +106,7 @@ def timed_call(plain: Any, stage_of: Callable[[Any], int]) -> Any:
         timer = local.timer
         if timer is None:
             return plain(self, *args, **kwargs)
-        before = timer.switch(held.stage_of(self))
+        before = timer.switch(here.stage_of(self))
         try:
             return plain(self, *args, **kwargs)
         finally:

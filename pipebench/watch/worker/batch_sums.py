@@ -17,7 +17,7 @@ from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.record_file import bucket
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import followed
-from pipebench.watch.record.worker_lines import Content, Held, LongSample, OneBatch
+from pipebench.watch.record.worker_lines import Content, LongSample, OneBatch, ToHandOver
 from pipebench.watch.worker import contents, pickling
 from pipebench.watch.worker.stack_place import Teller
 
@@ -64,7 +64,7 @@ class Sums:
     def _clear(self) -> None:
         self.samples = self.batches = self.failed = self.busy = self.cpu = self.core_wait = self.began = 0
         self.unused = self.before = 0
-        self.held = Held()
+        self.held = ToHandOver()
         self.lengths: dict[int, int] = {}
         self.slow_new: list[LongSample] = []
         self.content = Content()
@@ -78,7 +78,7 @@ class Sums:
             if (found := contents.content_of(batch)) is not None:
                 self.content = Content._make(one + more for one, more in zip(self.content, found, strict=True))
             if self.place.worker is None and self.fetched < _WHOLE:
-                self.held = Held._make(map(sum, zip(self.held, contents.held_by(batch), strict=True)))
+                self.held = ToHandOver._make(map(sum, zip(self.held, contents.to_hand_over(batch), strict=True)))
         except Exception as error:  # a batch may be an object of any kind
             self.looks = False
             self.recording.fault("counting what a batch holds", error)

@@ -12,7 +12,7 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipebench.watch.record.worker_lines import Content, Held
+from pipebench.watch.record.worker_lines import Content, ToHandOver
 
 _SOUND = ("input_values", "waveform", "waveforms", "audio", "speech")
 _RATE = ("sampling_rate", "sample_rate")
@@ -48,7 +48,7 @@ def _first(batch: Any) -> Any:
     return None
 
 
-def held_by(batch: Any) -> Held:
+def to_hand_over(batch: Any) -> ToHandOver:
     """The tensors and arrays of a batch: each would cross from a worker. Of a very large batch, those met first."""
     tensor, array = getattr(sys.modules.get("torch"), "Tensor", ()), getattr(sys.modules.get("numpy"), "ndarray", ())
     tensors = tensor_bytes = array_bytes = 0
@@ -71,7 +71,7 @@ def held_by(batch: Any) -> Held:
             waiting += one[:_MOST]
         elif not isinstance(one, (type, types.ModuleType, types.FunctionType)):
             waiting += getattr(one, "__dict__", {}).values()
-    return Held(1, tensors, tensor_bytes, array_bytes)
+    return ToHandOver(1, tensors, tensor_bytes, array_bytes)
 
 
 def content_of(batch: Any) -> Content | None:

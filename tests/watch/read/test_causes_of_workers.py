@@ -18,21 +18,21 @@ from pipebench.watch.read.gather import Process, Run, ShownTime
 
 
 @pytest.mark.parametrize(
-    ("shares", "saved"),
+    ("shares", "cores", "saved"),
     [
-        ({}, 3.0),
-        ({1: (1.0, 1.0)}, 0.0),
-        ({1: (0.25, 1.0)}, 2.25),
-        ({1: (1.0, 2.0)}, 2.0),  # 3 s of making and 1 s of training take 2 s on two cores
-        ({1: (0.25, 2.0)}, 3.0),
-        ({1: (1.0, 8.0)}, 3.0),
+        ({}, 1.0, 3.0),
+        ({1: 1.0}, 1.0, 0.0),
+        ({1: 0.25}, 1.0, 2.25),
+        ({1: 1.0}, 2.0, 2.0),  # 3 s of making and 1 s of training take 2 s on two cores
+        ({1: 0.25}, 2.0, 3.0),
+        ({1: 1.0}, 8.0, 3.0),
     ],
 )
-def test_workers_save_no_more_than_the_cores_allow(shares: dict[int, tuple[float, float]], saved: float) -> None:
+def test_workers_save_no_more_than_the_cores_allow(shares: dict[int, float], cores: float, saved: float) -> None:
     """On one core they would compute in turns with the loop, as it does now."""
     run = Planted()
     run.loader(workers=0, passes=10, make_batch=300, backward=100)
-    found = account(Run([Process(run.lines)], ShownTime(), (1,)), (0, run.now), {}, shares)
+    found = account(Run([Process(run.lines)], ShownTime(), (1,)), (0, run.now), {}, shares, cores=cores)
     assert found is not None
     row = next(one for one in found.rows if one.code == "make-batch")
     assert row.s == pytest.approx(3.0) and row.recoverable_s == pytest.approx(saved)

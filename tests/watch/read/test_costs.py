@@ -22,7 +22,7 @@ from pipebench.watch.record.lines import (
     ProcessStarted,
 )
 from pipebench.watch.record.record_file import MAKE, PHASES, PIN, RECEIVE, SAMPLER, SEND, UNPICKLE, WAIT_PARTS, WORKERS
-from pipebench.watch.record.worker_lines import Held, OneBatch
+from pipebench.watch.record.worker_lines import OneBatch, ToHandOver
 
 MS = 1_000_000
 
@@ -214,14 +214,16 @@ def test_a_loop_of_which_nothing_was_seen_has_no_costs() -> None:
 @pytest.mark.parametrize(
     ("held", "hand_over_s"),
     [
-        (Held(2, 4, 0, 0), 0.002),
-        (Held(1, 301, 0, 0), 0.002 + 299 * 0.0003),
-        (Held(2, 4, 2 * 10**7, 0), 0.002 + 0.007),
-        (Held(1, 0, 0, 10**7), 0.002 + 0.04),
+        (ToHandOver(2, 4, 0, 0), 0.002),
+        (ToHandOver(1, 301, 0, 0), 0.002 + 299 * 0.0003),
+        (ToHandOver(2, 4, 2 * 10**7, 0), 0.002 + 0.007),
+        (ToHandOver(1, 0, 0, 10**7), 0.002 + 0.04),
     ],
 )
-def test_what_workers_would_have_to_hand_over_is_assumed_by_what_batches_hold(held: Held, hand_over_s: float) -> None:
-    fetches = [_fetch(10 * one, held=held if one == 3 else Held()) for one in range(20)]
+def test_what_workers_would_have_to_hand_over_is_assumed_by_what_batches_hold(
+    held: ToHandOver, hand_over_s: float
+) -> None:
+    fetches = [_fetch(10 * one, held=held if one == 3 else ToHandOver()) for one in range(20)]
     found = _costs([fetches], [_turn(one, parts={MAKE: 3}) for one in range(20)], workers=0)
     assert found is not None and found.tensors == held.tensors / held.batches
     assert found.hand_over_s == pytest.approx(hand_over_s)

@@ -21,10 +21,8 @@ from pipebench.results.watched import (
     WaitPart,
     WatchResult,
 )
-from pipebench.watch.read.host_use import script_cores
 from pipebench.watch.read.moves import among_ranks, in_its_words, move_of_run
 from pipebench.watch.read.verdict import diagnose
-from pipebench.watch.record.lines import LoopSums
 
 MS = 1_000_000
 
@@ -131,41 +129,6 @@ def test_threads_of_a_library_in_the_workers_count_as_use() -> None:
     """The thread that makes batches is blocked, because it waits for the others."""
     workers = (worker(0, cpu_s=0.1, cores=0.9), worker(1, cpu_s=0.1, cores=0.9))
     assert _diagnosed(result(loader(script_cores=0.2), workers=workers))[1].action == "make-stage-cheaper"
-
-
-def test_the_script_s_cores_are_of_its_iterations_only() -> None:
-    """What a pass used before its first line, start-up included, is left out."""
-    lines = [
-        LoopSums(1, 0, phases_ns=[10 * MS, 0, 0, 0, 0, 0], process_cpu_ns=900 * MS),
-        LoopSums(1, 0, phases_ns=[6 * MS, 0, 4 * MS, 0, 0, 0], process_cpu_ns=905 * MS),
-        LoopSums(1, 1, phases_ns=[10 * MS, 0, 0, 0, 0, 0], process_cpu_ns=999 * MS),
-        LoopSums(1, 1, phases_ns=[8 * MS, 0, 2 * MS, 0, 0, 0], process_cpu_ns=1002 * MS),
-    ]
-    assert script_cores(lines) == pytest.approx(8 / 20)
-    assert script_cores(lines[:1]) is None
-
-
-def _lines(every_ms: int, cpu_ms: int, number: int = 10) -> list[LoopSums]:
-    """Iterations that begin so often, with 10 ms of their own each."""
-    return [
-        LoopSums(1, 0, at, at * every_ms * MS, 1, phases_ns=[10 * MS], process_cpu_ns=(at + 1) * cpu_ms * MS)
-        for at in range(number)
-    ]
-
-
-def test_the_script_s_cores_of_loaders_in_step_are_of_both_their_loops() -> None:
-    assert script_cores(_lines(every_ms=20, cpu_ms=10)) == pytest.approx(0.5)
-
-
-def test_the_script_s_cores_are_without_a_validation_between_iterations() -> None:
-    lines = _lines(every_ms=10, cpu_ms=3, number=20)
-    for later in lines[10:]:  # 500 ms on two cores, after the tenth iteration
-        later.begin += 500 * MS
-    for later in lines[9:]:
-        later.process_cpu_ns += 1000 * MS
-    assert script_cores(lines) == pytest.approx(0.3)
-    lines[-1].process_cpu_ns += 1000 * MS  # and another one after the last
-    assert script_cores(lines) == pytest.approx(0.3)
 
 
 # --- without workers

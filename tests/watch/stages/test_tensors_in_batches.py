@@ -11,7 +11,7 @@ import pytest
 import torch
 from clockwork import Clock, Rows
 
-from pipebench.watch.worker.contents import held_by
+from pipebench.watch.worker.contents import to_hand_over
 
 
 class Pair(NamedTuple):
@@ -44,15 +44,15 @@ SHARED = _tensor()
     ],
 )
 def test_tensors_are_counted_wherever_they_are(batch: Any, tensors: int) -> None:
-    assert held_by(batch)[:3] == (1, tensors, 8 * tensors)
+    assert to_hand_over(batch)[:3] == (1, tensors, 8 * tensors)
 
 
 def test_a_sparse_tensor_has_no_size() -> None:
-    assert held_by([torch.zeros(3, 3).to_sparse(), _tensor()])[:2] == (1, 2)
+    assert to_hand_over([torch.zeros(3, 3).to_sparse(), _tensor()])[:2] == (1, 2)
 
 
 def test_arrays_are_counted_by_their_bytes() -> None:
-    assert held_by({"image": [np.zeros((10, 10), np.float32)] * 2, "more": np.zeros(5)}) == (1, 0, 0, 440)
+    assert to_hand_over({"image": [np.zeros((10, 10), np.float32)] * 2, "more": np.zeros(5)}) == (1, 0, 0, 440)
 
 
 class Rows300:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import gc
 import io
-import itertools
 import threading
 import types
 from collections.abc import Iterator
@@ -341,33 +340,6 @@ def test_datasets_that_are_generators(rows: Any) -> None:
     assert rows(Stream(range(8))).found() == {("getitem", "Stream.__iter__"): 800}
     chained = ChainDataset([Stream(range(4)), Stream(range(4, 8))])
     assert rows(chained).found() == {("getitem", "Stream.__iter__"): 800}
-
-
-class Log(IterableDataset[int]):
-    """Its samples come from a generator function of its own, through another one."""
-
-    def __init__(self) -> None:
-        self.numbers = range(8)
-
-    def encode(self, number: int) -> int:
-        CLOCK.burn(100)
-        return number
-
-    def encoded(self) -> Iterator[int]:
-        for number in self.numbers:
-            CLOCK.burn(10)
-            yield self.encode(number)
-
-    def examples(self) -> Iterator[int]:
-        yield from self.encoded()
-
-    def __iter__(self) -> Iterator[int]:
-        return itertools.islice(self.examples(), 0, None, 1)
-
-
-def test_functions_that_a_generator_function_calls_have_rows(rows: Any) -> None:
-    found = rows(Log()).found()
-    assert found == {("getitem", "Log.__iter__"): 80, ("function", "Log.encode"): 800}
 
 
 def test_between_batches_the_fetcher_holds_what_torch_put_there(
