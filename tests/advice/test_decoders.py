@@ -144,6 +144,7 @@ def test_only_a_decoder_that_is_faster_on_the_users_own_files_is_offered(tmp_pat
     write(tmp_path)
     asked = []
     monkeypatch.setattr(decoders, "speedups", lambda data, ways: asked.append((len(data), set(ways))) or gains)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)  # all are installed
     gains = {"simplejpeg": 2.0, "torchvision": 0.9}
     figures = _seen(tmp_path / "train.py", [tmp_path / "1.jpg"])
     change = decoders.propose(figures, [])

@@ -20,6 +20,7 @@ from pipebench.remedies.in_one_tensor import InOneTensor
 from pipebench.results.hand_off import HandOff
 from pipebench.watch.record.trial_lines import FunctionPlace
 from pipebench.watch.trial.edits import Refused
+from pipebench.watch.trial.memo import copied, same
 
 TEXT = """import torch
 from torch.utils.data import DataLoader
@@ -133,6 +134,8 @@ def test_so_do_those_with_attributes():
 @pytest.mark.parametrize("kind", [torch.uint16, torch.float8_e5m2, torch.complex64, torch.bool, torch.bfloat16])
 def test_every_type_crosses(kind, monkeypatch):
     batch = [torch.tensor(one).to(kind) for one in (0.0, 1.0, 2.0)]
+    if not same(batch, copied(batch)):  # float8 with torch 2.4
+        pytest.skip(f"this torch cannot compare {kind}, so it is refused")
     monkeypatch.setattr("torch.utils.data.get_worker_info", lambda: 1)
     (sent,) = fetched(batch, in_one_tensor.edit(), [[0, 1, 2]])
     got = pickle.loads(ForkingPickler.dumps(sent))

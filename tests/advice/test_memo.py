@@ -41,6 +41,14 @@ def test_a_copy_shares_nothing(value):
     assert not same(found, value)
 
 
+def test_what_torch_cannot_compare_is_not_the_same(monkeypatch):
+    def equal(one, other):
+        raise RuntimeError("\"equal_cpu\" not implemented for 'Float8_e5m2'")
+
+    monkeypatch.setattr("torch.equal", equal)
+    assert not same(torch.ones(2), torch.ones(2)) and not same([torch.ones(2)], [torch.ones(2)])
+
+
 def test_what_nobody_changes_is_served_itself():
     first = torch.ones(3)
     kept = Kept(first)

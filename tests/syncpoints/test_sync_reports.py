@@ -61,7 +61,7 @@ def test_a_count_is_per_step():
 
 def test_the_line_is_the_users_even_inside_a_library():
     def step():
-        torch.distributions.Normal(x, x.abs() + 1)
+        torch.distributions.Normal(x, x.abs() + 1, validate_args=True)
 
     assert listed(step) == {1: 2}
 

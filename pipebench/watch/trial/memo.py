@@ -111,12 +111,12 @@ def same(one: Any, other: Any) -> bool:
 def _equal(one: Any, other: Any) -> bool:
     """Whether two values are equal. What is no number in both is, too."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-    if torch is not None and isinstance(one, torch.Tensor):
-        return one.dtype == other.dtype and (bool(torch.equal(one, other)) or _equal_but_nan(one, other))
-    if numpy is not None and isinstance(one, numpy.ndarray):
-        nan = one.dtype.kind in "fc"
-        return one.dtype == other.dtype and bool(numpy.array_equal(one, other, equal_nan=nan))
-    with forgiving():
+    with forgiving():  # torch cannot compare tensors of every type, and an object may be of any kind
+        if torch is not None and isinstance(one, torch.Tensor):
+            return one.dtype == other.dtype and (bool(torch.equal(one, other)) or _equal_but_nan(one, other))
+        if numpy is not None and isinstance(one, numpy.ndarray):
+            nan = one.dtype.kind in "fc"
+            return one.dtype == other.dtype and bool(numpy.array_equal(one, other, equal_nan=nan))
         return bool(one == other or (isinstance(one, float) and one != one and other != other))
     return False
 

@@ -1,5 +1,6 @@
 """Loads samples in two workers and comes to grief in the way its first argument names."""
 
+import inspect
 import multiprocessing
 import os
 import resource
@@ -154,7 +155,8 @@ def shapes():
     loop(DataLoader(Stream(1), batch_size=4))
     loop(DataLoader(Stream(None), batch_size=4, num_workers=1), most=7)
     loop(Mine(Samples(""), batch_size=4, num_workers=1))
-    loop(DataLoader(Samples(""), batch_size=4, num_workers=1, persistent_workers=True, in_order=False), most=3)
+    new = {"in_order": False} if "in_order" in inspect.signature(DataLoader).parameters else {}  # torch 2.6
+    loop(DataLoader(Samples(""), batch_size=4, num_workers=1, persistent_workers=True, **new), most=3)
     pairs = zip(DataLoader(Samples(""), batch_size=4), DataLoader(Samples(""), batch_size=4), strict=True)
     loop(first + second for first, second in pairs)
 
