@@ -9,8 +9,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
+from typing import NamedTuple
 
 from pipebench.results.account import Account, AccountRow
+from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.collectives import other_alone_s
 from pipebench.watch.read.described import single
 from pipebench.watch.read.gather import NO_LOADER, Place, Process, Run, loaders_found
@@ -19,7 +21,7 @@ from pipebench.watch.read.prepared import ROW, Idle, moved, prepared
 from pipebench.watch.read.together import with_training
 from pipebench.watch.record.lines import HandedOver, LoaderFound, LoopSums, PassBegun, PassEnded
 from pipebench.watch.record.record_file import WAIT
-from pipebench.watch.record.spent import ROWS, TimeSpent
+from pipebench.watch.record.spent import END_OF_PASS, ROWS, START_UP, TimeSpent
 
 _NS = 1e-9
 _OUTSIDE = {"before": "before-loops", "between": "outside-loops", "after": "after-loops"}
@@ -34,6 +36,25 @@ REASONS = {
 _WAITS = ("wait-for-worker", "receive", "unpickle", "pin", "make-batch", "after-loader", "send-indices", "sampler")
 _ENDING, _ANEW = STARTS = "persistent-workers", "one-iterator"  # reasons: what workers, or iterators, start anew for
 _ON_DEVICE = (*_WAITS, "host-to-device", "forward", "backward", "optimiser")  # where CUDA runs beside the host
+
+
+class MadeInLoop(NamedTuple):
+    """A loader without workers: the `share` of making batches (0 to 1) that needs a core.
+
+    `script_cores` is how many cores the script's own process uses in its loop (None: not known).
+    """
+
+    share: float
+    script_cores: float | None = None
+
+
+def made_in_loop(loaders: Iterable[LoaderResult]) -> dict[int, MadeInLoop]:
+    """The loaders without workers of which it is known what making a batch needs."""
+    known = [one for one in loaders if not one.workers and one.sample_s and one.sample_cpu_s is not None]
+    return {
+        one.loader: MadeInLoop(min(1.0, (one.sample_cpu_s or 0.0) / (one.sample_s or 1.0)), one.script_cores)
+        for one in known
+    }
 
 
 @dataclass
@@ -81,15 +102,15 @@ def account(
     run: Run,
     lived: tuple[int, int] | None,
     busy: Mapping[int, float],
-    alone: Mapping[int, float] | None = None,
+    alone: Mapping[int, MadeInLoop] | None = None,
     idle: Mapping[int, Idle] | None = None,
     cores: float = math.inf,
 ) -> Account | None:
     """The account of the script's process; None if it iterated no loader or its records are too few.
 
     `busy` is the share of their time in which the workers of a loader made batches: a loop with less to do waits for
-    them. `alone` is the share of making batches that needs a core, of loaders without workers: these could not be
-    faster than the usable `cores`. `idle` is what workers could take over from a loop.
+    them. `alone` are the loaders without workers: these could not be faster than the usable `cores`. `idle` is what
+    workers could take over from a loop.
     """
     script = next(iter(run.of_script()), None)
     spent = spent_in(script, lived) if script is not None else None
@@ -122,7 +143,7 @@ def account(
         most_s = sum(total) * _NS * (1.0 - busy.get(loader, 0.0))
         found = tuple(_at_most(one, most_s) if one.code == "other" else one for one in parts)
         if alone is not None and loader in alone:
-            found = tuple(_on_cores(one, sum(total) * _NS, alone[loader], cores) for one in found)
+            found = tuple(_on_cores(one, total, alone[loader], cores) for one in found)
         if not trained & set(passes):  # then what the loop does is its purpose
             found = tuple(
                 one if one.code != "other" else replace(one, recoverable_s=None, reason=None) for one in found
@@ -159,15 +180,21 @@ def _at_most(row: AccountRow, most_s: float) -> AccountRow:
     return row if row.recoverable_s is None else replace(row, recoverable_s=min(row.recoverable_s, most_s))
 
 
-def _on_cores(row: AccountRow, loop_s: float, share: float, cores: float) -> AccountRow:
-    """What workers could save of making batches, which needs a core for a `share` of its time.
+def _on_cores(row: AccountRow, spent: Sequence[int], alone: MadeInLoop, cores: float) -> AccountRow:
+    """What workers could save of making batches in a loop with the times `spent`.
 
-    The loop's own work needs a core, too. So with any number of workers, both take what the cores need for them.
+    With any number of workers, the loop takes what the cores need for all that its process does now. If that is not
+    known, the loop's own work counts as one core. Start-up and the end of a pass have no batches to make.
     """
     if row.code != "make-batch":
         return row
+    loop_s = sum(spent[START_UP + 1 : END_OF_PASS]) * _NS
     rest_s = loop_s - row.s
-    return _at_most(row, loop_s - max(rest_s, (share * row.s + rest_s) / max(1.0, cores)))
+    if alone.script_cores is None:
+        least_s = (alone.share * row.s + rest_s) / max(1.0, cores)
+    else:
+        least_s = alone.script_cores * loop_s / cores
+    return _at_most(row, max(0.0, loop_s - max(rest_s, least_s)))
 
 
 def _taken(run: Run) -> set[int]:

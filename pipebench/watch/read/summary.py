@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from pipebench.results.batches import DeviceIdle, SpanResult
 from pipebench.results.costs import LoopCosts
@@ -12,7 +12,7 @@ from pipebench.results.watched import LoaderResult, PhaseResult, StageResult, Ve
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.stacks import Looks
 from pipebench.watch.launch.standstill import NEVER, Standstill
-from pipebench.watch.read.account import account
+from pipebench.watch.read.account import account, made_in_loop
 from pipebench.watch.read.bound import bound_result
 from pipebench.watch.read.causes import causes
 from pipebench.watch.read.costs import loop_costs
@@ -144,7 +144,7 @@ def summarise(
         spans=spans,
         over_time=None if options.bound else over_time(run, in_loop, max(1, main.workers) if main else 1, footprint),
     )
-    given = busy_shares(made), _alone(loaders), idle_of(result), usable_cores
+    given = busy_shares(made), made_in_loop(loaders), idle_of(result), usable_cores
     found = None if options.bound else account(run, lived, *given)
     result = dataclasses.replace(result, account=(where := with_one_tensor(found, result)))
     verdict, next_move = diagnose(result, _by_threads(run))
@@ -156,12 +156,6 @@ def summarise(
         next_move = move_of_run(next_move, where.causes, usable_cores) if judged else None
     next_move = in_its_words(next_move, dataclasses.replace(result, verdict=verdict))
     return dataclasses.replace(result, verdict=verdict, next_move=next_move, account=where)
-
-
-def _alone(loaders: Sequence[LoaderResult]) -> dict[int, float]:
-    """The share of making batches that needs a core, of loaders without workers."""
-    known = [one for one in loaders if not one.workers and one.sample_s and one.sample_cpu_s is not None]
-    return {one.loader: min(1.0, (one.sample_cpu_s or 0.0) / (one.sample_s or 1.0)) for one in known}
 
 
 def _by_threads(run: Run) -> frozenset[int]:

@@ -7,35 +7,67 @@ from typing import Any
 
 import pytest
 from made_up_loop import loader, worker
-from planted_runs import MS, TRAINS, Planted, said
+from planted_runs import MS, TRAINS, TURNS, Planted, said
 
 from pipebench.host.machine import Load
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.watch.launch.footprint import Footprint, Held
-from pipebench.watch.read.account import account
+from pipebench.watch.read.account import MadeInLoop, account
 from pipebench.watch.read.causes import _resting
 from pipebench.watch.read.gather import Process, Run, ShownTime
+from pipebench.watch.record.lines import FetchSums, LoopSums
 
 
 @pytest.mark.parametrize(
-    ("shares", "cores", "saved"),
+    ("alone", "cores", "saved"),
     [
         ({}, 1.0, 3.0),
-        ({1: 1.0}, 1.0, 0.0),
-        ({1: 0.25}, 1.0, 2.25),
-        ({1: 1.0}, 2.0, 2.0),  # 3 s of making and 1 s of training take 2 s on two cores
-        ({1: 0.25}, 2.0, 3.0),
-        ({1: 1.0}, 8.0, 3.0),
+        ({1: MadeInLoop(1.0)}, 1.0, 0.0),
+        ({1: MadeInLoop(0.25)}, 1.0, 2.25),
+        ({1: MadeInLoop(1.0)}, 2.0, 2.0),  # 3 s of making and 1 s of training take 2 s on two cores
+        ({1: MadeInLoop(0.25)}, 2.0, 3.0),
+        ({1: MadeInLoop(1.0)}, 8.0, 3.0),
+        ({1: MadeInLoop(1.0, 1.25)}, 2.0, 1.5),  # training uses two cores: 5 s of work take 2.5 s on two
+        ({1: MadeInLoop(1.0, 1.25)}, 4.0, 2.75),
+        ({1: MadeInLoop(1.0, 0.75)}, 1.0, 1.0),  # training waits for a device
+        ({1: MadeInLoop(1.0, 0.5)}, 0.5, 0.0),  # its share of a core is all that it may use
+        ({1: MadeInLoop(1.0, 2.01)}, 2.0, 0.0),
     ],
 )
-def test_workers_save_no_more_than_the_cores_allow(shares: dict[int, float], cores: float, saved: float) -> None:
+def test_workers_save_no_more_than_the_cores_allow(alone: dict[int, MadeInLoop], cores: float, saved: float) -> None:
     """On one core they would compute in turns with the loop, as it does now."""
     run = Planted()
     run.loader(workers=0, passes=10, make_batch=300, backward=100)
-    found = account(Run([Process(run.lines)], ShownTime(), (1,)), (0, run.now), {}, shares, cores=cores)
+    found = account(Run([Process(run.lines)], ShownTime(), (1,)), (0, run.now), {}, alone, cores=cores)
     assert found is not None
     row = next(one for one in found.rows if one.code == "make-batch")
     assert row.s == pytest.approx(3.0) and row.recoverable_s == pytest.approx(saved)
+
+
+def test_start_up_and_the_end_of_a_pass_are_no_time_in_which_workers_could_make_batches() -> None:
+    run = Planted()
+    run.loader(workers=0, passes=10, start_up=500, make_batch=300, backward=100, end_of_pass=100)
+    alone = {1: MadeInLoop(1.0, 1.25)}
+    found = account(Run([Process(run.lines)], ShownTime(), (1,)), (0, run.now), {}, alone, cores=2.0)
+    assert found is not None
+    row = next(one for one in found.rows if one.code == "make-batch")
+    assert row.recoverable_s == pytest.approx(1.5)  # as without them
+
+
+@pytest.mark.parametrize(("both_cores", "saved"), [(False, 5.0), (True, 2.5)])
+def test_what_workers_save_is_known_by_the_cores_that_training_uses(both_cores: bool, saved: float) -> None:
+    """5 s of making batches on one core, and 5 s of training on one of two cores, or on both."""
+    run, turn = Planted(), 50 * MS
+    run.loader(workers=0, make_batch=5000, backward=5000)
+    lines = [one for one in run.lines if not isinstance(one, LoopSums)]
+    for number in range(TURNS):
+        used = (number + 1) * turn * (3 if both_cores else 2)
+        phases, begin = [turn, 0, 0, turn, 0, 0, 0], run.first_pass[0] + number * 2 * turn
+        lines.append(LoopSums(1, 0, number, begin, 1, 1, phases, None if number else turn, process_cpu_ns=used))
+    made = {"batches": TURNS, "samples": TURNS, "busy_ns": TURNS * turn, "cpu_ns": TURNS * turn}
+    run.lines = [*lines, FetchSums(1, 0, run.now, **made, stages_ns={1: TURNS * turn})]
+    row = next(one for one in run.account(2).rows if one.code == "make-batch")
+    assert row.s == pytest.approx(5.0) and row.recoverable_s == pytest.approx(saved)
 
 
 @pytest.mark.parametrize(("passes", "batches", "uneven"), [(4, (8, 4, 4, 4), False), (4, (20, 4, 4, 4), True)])
