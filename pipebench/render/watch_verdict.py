@@ -311,13 +311,14 @@ def _cores(move: NextMove) -> str:
 def _uses(move: NextMove) -> str:
     """Who keeps the cores busy."""
     wanted = f" and wait for {move.wanted_cores:.1f} more" if move.wanted_cores >= _MANY_CORES else ""
-    used = [f"the workers use {move.cores_used or 0.0:.1f}{wanted}"]
-    used.append("the loop one" if move.script_cores is None else f"the script's own process {move.script_cores:.1f}")
+    used = [f"the workers use {move.cores_used or 0.0:.1f}{wanted}"] if move.workers else []
+    own = "the script's own process" if move.workers else "the script's own process uses"
+    used.append("the loop one" if move.script_cores is None else f"{own} {move.script_cores:.1f}")
     if move.sibling_cores >= _SOME_CORES:
         used.append(f"other ranks of the job {move.sibling_cores:.1f}")
     if move.foreign_cores is not None and move.foreign_cores >= _SOME_CORES:
         used.append(f"other processes {move.foreign_cores:.1f}")
-    return f"{', '.join(used[:-1])} and {used[-1]}"
+    return " and ".join([", ".join(used[:-1]), used[-1]] if used[1:] else used)
 
 
 def _cheaper_hand_off(move: NextMove) -> str:

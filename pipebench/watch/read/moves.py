@@ -166,8 +166,14 @@ def _first_workers(result: WatchResult, main: LoaderResult, stage: StageResult) 
     workers, predicted = _foreseen(result, main)
     if result.usable_cores < 2 and not _gains(predicted):
         return None
-    first = NextMove("set-num-workers", result.usable_cores, to_workers=workers, predicted=predicted)
-    if predicted is None or predicted.speedup >= _WORTH or _gains(predicted):
+    first = NextMove(
+        "set-num-workers", result.usable_cores, script_cores=main.script_cores, to_workers=workers, predicted=predicted
+    )
+    if predicted is None:  # then the cores judge
+        worth = result.usable_cores >= _WORTH * _of_script(main.script_cores)
+    else:
+        worth = predicted.speedup >= _WORTH or _gains(predicted)
+    if worth:
         return first
     return _of_stage(replace(first, action="make-stage-cheaper"), main, stage)
 

@@ -349,6 +349,17 @@ def test_without_workers_the_move_says_how_many_to_begin_with() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("script_cores", "action"), [(None, "set-num-workers"), (1.5, "set-num-workers"), (1.95, "make-stage-cheaper")]
+)
+def test_without_a_simulation_first_workers_are_the_move_only_if_the_script_leaves_cores(script_cores, action) -> None:
+    """Where training itself uses all cores, workers and training would take turns as now."""
+    _, move = _diagnosed(result(loader(workers=0, script_cores=script_cores, sample_s=0.0051)))
+    assert move.action == action
+    if action == "make-stage-cheaper":
+        assert (next_move(move) or "").endswith("No whole core is free: of 2, the script's own process uses 1.9.")
+
+
 def test_workers_are_not_advised_where_their_simulation_gains_nothing() -> None:
     """The advice was a number of workers with which the loop was predicted to be no faster, or slower."""
     costs = replace(_costs(0, 0.001, 0.0, 0.050), iteration_s=0.051)
