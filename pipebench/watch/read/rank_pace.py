@@ -44,7 +44,10 @@ class Pace:
 
 
 def iterations_of_step(found: WatchResult, steps: int) -> float:
-    """The iterations for a step of the optimiser. Steps are counted from the start, so those of the warm-up count."""
+    """The iterations for a step of the optimiser. Steps are counted from the start, so those of the warm-up count.
+
+    Both were counted up to the same moment: see `OwnSteps`.
+    """
     return (found.iterations + found.warmup_iterations) / steps if steps else 0.0
 
 

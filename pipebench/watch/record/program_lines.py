@@ -72,7 +72,11 @@ class OwnStep(NamedTuple):
 
 @line
 class OwnSteps:
-    """Some steps of this rank: all of the first, later fewer and fewer. All ranks choose the same."""
+    """Some steps of this rank: all of the first, later fewer and fewer. All ranks choose the same.
+
+    Written after each `LoopSums` of the main thread, so both are of the same moment: how many iterations a step has
+    follows from them, also of a rank that was killed.
+    """
 
     steps: list[OwnStep] = field(default_factory=list)
 

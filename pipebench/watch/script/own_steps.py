@@ -13,8 +13,6 @@ from pipebench.watch.record.record_file import BACKWARD, WAIT
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import STEP_BITS, thinned
 
-_EACH = 32  # steps a line; fewer in the first lines
-
 
 class OwnTime:
     """Adds up the own time of a step, from the end of one step of the optimiser to the end of the next."""
@@ -68,16 +66,14 @@ class OwnTime:
         if thinned(self._number, STEP_BITS):
             self._kept.append(OwnStep(self._number, self._wait, self._work))
         self._number += 1
-        if len(self._kept) == _EACH or self._number & (self._number - 1) == 0:  # a rank that is killed early has some
-            self.write()
         self._wait = self._work = 0
 
     def write(self) -> None:
         """Writes the steps that were kept since the last line, and the cores on which they ran if these are new."""
-        if self._kept:
+        kept, self._kept = self._kept, []
+        if kept:
             cores = os.sched_getaffinity(0)  # by then, a script that chooses its cores has done so
             if cores != self._cores:
                 self._recording.write(CoresAllowed(sorted(cores)))
                 self._cores = cores
-            self._recording.write(OwnSteps(self._kept))
-            self._kept = []
+            self._recording.write(OwnSteps(kept))

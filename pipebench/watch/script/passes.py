@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable
 from time import process_time_ns
 from typing import Any, Literal
 
@@ -22,11 +23,15 @@ class Pass:
     """One pass over a loader: the current iteration, and the earlier ones that are not yet written.
 
     `silent` says that the loop is another thread's, which gets its batches from this one: see `relays`. `beside` says
-    that this thread is not the main one, and `batch` is then the `id` of its last batch.
+    that this thread is not the main one, and `batch` is then the `id` of its last batch. `written` is called after each
+    line of iterations.
     """
 
-    def __init__(self, recording: Recording, loader: int, number: int, device: TrainingDevice) -> None:
+    def __init__(
+        self, recording: Recording, loader: int, number: int, device: TrainingDevice, written: Callable[[], None]
+    ) -> None:
         self.recording = recording
+        self._written = written
         self.loader = loader
         self.number = number
         self.place = loader, number
@@ -103,6 +108,7 @@ class Pass:
         self.pending.device = self.device.take_placed()
         self.recording.write(self.pending)
         self._clear()
+        self._written()
 
     def finish(self, how: Literal["exhausted", "failed", "left"]) -> None:
         """Writes what is left of the pass, and how it ended: its iterator ended or failed, or recording ended."""

@@ -217,6 +217,11 @@ class LoopPhases:
         self.here.mark = now = perf_counter_ns()
         self.account.recorded(this.place, now)
 
+    def write_own(self) -> None:
+        """Writes a rank's steps up to now. It follows the line of their iterations, so a kill loses both or neither."""
+        if self.own is not None and self.account.here():
+            self.own.write()
+
     def loader_opens(self, again: Any = None) -> None:
         """Notes that an iterator is about to be constructed, or that `again` is reset. Until now, other things ran.
 
@@ -236,7 +241,7 @@ class LoopPhases:
         earlier = self.passes.get(iterator)
         if earlier is not None:
             self._left(earlier)
-        self.passes[iterator] = this = Pass(self.recording, loader, number, self.device)
+        self.passes[iterator] = this = Pass(self.recording, loader, number, self.device, self.write_own)
         this.gone = weakref.ref(iterator, lambda _: self.recording.guarded("leaving a loop", lambda: self._gone(this)))
         self.starts(this)
 

@@ -192,7 +192,7 @@ class Relays:
         loop.name(OTHER)
         loop.account.loop_begins()
         loop.arrivals.parts.begin()
-        this = fed.current = loop.passes[fed] = Pass(loop.recording, *source.place, loop.device)
+        this = fed.current = loop.passes[fed] = Pass(loop.recording, *source.place, loop.device, loop.write_own)
         loop.starts(this)
         this.began = loop.here.mark
         this.beside = not loop.account.here()

@@ -63,7 +63,7 @@ class LoopWithoutLoader:
         self._passes += 1
         if not self._passes:
             loop.recording.write(LoaderFound(NUMBER, "", 0, None, "none", None))
-        this = loop.here.bare = Pass(loop.recording, NUMBER, self._passes, loop.device)
+        this = loop.here.bare = Pass(loop.recording, NUMBER, self._passes, loop.device, loop.write_own)
         self._here.token = _Token()
         loop.passes[self._here.token] = this
         loop.recording.write(PassBegun(NUMBER, self._passes, loop.here.mark))
