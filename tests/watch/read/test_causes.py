@@ -30,6 +30,15 @@ def test_a_healthy_run_has_no_cause_but_training() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("backward", "said_of_it"), [(500, "most of it backward: 500 ms."), (490, "the largest part backward: 490 ms.")]
+)
+def test_only_half_of_training_is_most_of_it(backward: int, said_of_it: str) -> None:
+    run = Planted()
+    run.loader(forward=400, backward=backward, optimiser=600 - backward, wait_for_worker=20)
+    assert said(run.account()).endswith(said_of_it)
+
+
 def test_the_cause_that_could_save_most_comes_first_though_another_took_longer() -> None:
     run = Planted()
     run.loader(**TRAINS, sampler=1000)

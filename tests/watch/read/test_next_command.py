@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from made_up_trials import watched
+from render import made_up
 
 from pipebench.render.watch_verdict import next_command, verdict
 from pipebench.results.next_move import NextMove
@@ -39,6 +40,16 @@ def test_the_next_command_is_of_what_the_user_started(started: str, own: str) ->
         assert said == f"Then: `pipebench advise {own}` tries what helps while it trains."
     untold = replace(found, verdict=Verdict("no-loader"), spans=())
     assert f"`pipebench watch --span __main__:FUNCTION {own}`" in (next_command(untold, of_command=False) or "")
+
+
+def test_where_no_change_is_certain_the_bound_comes_next_with_its_price() -> None:
+    found = replace(watched(), next_move=None, verdict=Verdict("data"), bound=None, started="train.py --lr 3")
+    assert next_command(found, of_command=False) == (
+        "Then: `pipebench watch --bound --yes-discard-weights train.py --lr 3` measures how much faster training could "
+        "be. It spoils the weights."
+    )
+    measured = replace(found, bound=made_up.bound())
+    assert next_command(measured, of_command=False) is next_command(found, of_command=True) is None
 
 
 def test_no_command_is_named_for_a_block_of_code() -> None:
