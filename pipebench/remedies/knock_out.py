@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from statistics import fmean
 from typing import Any
 
-from pipebench.remedies.seen import Seen, hand_off_share, were_free
+from pipebench.remedies.seen import WORTH, Seen, hand_off_share, telling, without_share
 from pipebench.results.advice import Change, Finding
 from pipebench.results.watched import StageResult
 from pipebench.watch.record.patches import Patches, unseen
@@ -36,13 +37,22 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
 
 def _changes(seen: Seen) -> Iterator[Change]:
     """The costly stages, the largest first."""
+    most = _without_workers(seen)
     found = sorted(_costly(seen), key=lambda one: -one[0])
     for share, kind, name, title in found:
-        if share >= LEAST_SHARE:
+        if share >= LEAST_SHARE and most >= WORTH:
             yield Change(
-                "knock_out", {}, "", predicted=were_free(share), title=title,
+                "knock_out", {}, "", predicted=telling(min(without_share(share), most)), title=title,
                 edits={"knock_out": {"kind": kind, "name": name}}, knock_out=True, discards=True,
             )  # fmt: skip
+
+
+def _without_workers(seen: Seen) -> float:
+    """The speed-up of a loop whose workers take no time: it waits for none, and has the cores that they use now."""
+    known = [one.cores for one in seen.its_workers if one.cores is not None]
+    used = seen.workers * fmean(known) if known else seen.workers
+    left = max(0.0, 1 - used / max(1.0, seen.cores))
+    return seen.most_by_workers / max(0.01, left)
 
 
 def _costly(seen: Seen) -> Iterator[tuple[float, str, str, str]]:

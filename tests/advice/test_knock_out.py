@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import small_worker
 import torch
-from made_up_trials import LOADER, seen
+from made_up_trials import LOADER, seen, worker
 from PIL import Image
 from torchvision import transforms
 
 from pipebench.remedies import knock_out
 from pipebench.results.advice import Finding
 from pipebench.results.hand_off import HandOff
-from pipebench.results.watched import StageResult
+from pipebench.results.watched import StageResult, WaitPart
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial.edits import Refused, Sent, edited, unpacked
 
@@ -205,6 +205,17 @@ def test_the_costly_stages_are_offered_the_largest_first():
     ]  # fmt: skip
     assert [round(one.predicted, 2) for one in found] == [5.0, 1.67, 1.43, 1.43, 1.25]
     assert all(one.knock_out and one.discards for one in found)
+
+
+def test_a_stage_for_nothing_saves_the_waits_and_the_cores_of_workers_and_no_more():
+    found = _seen(0.2)
+    workers = replace(worker(), cores=0.5), replace(worker(), worker=1, cores=0.3)
+    known = replace(found, watched=replace(found.watched, workers=workers))
+    # of 10 s, the loop waits for 2 s, and 8 s are training beside 0.8 of two cores: on both, it takes 0.6 of these
+    assert _offered(known)[0].predicted == pytest.approx(10 / (8 * 0.6))
+    idle = replace(found.watched, workers=tuple(replace(one, cores=0.01) for one in workers))
+    parts = (WaitPart("sampler", 0.019, 0.97),)  # the script's own process draws the indices
+    assert not _offered(replace(found, watched=replace(idle, wait_parts=parts)))
 
 
 def test_nothing_is_offered_without_agreement_or_where_nothing_waits():
