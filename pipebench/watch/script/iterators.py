@@ -71,7 +71,7 @@ class Loaders:
     def number(self, loader: Any) -> int:
         found = self.numbers.get(loader)
         if found is None:
-            found = self.makers.before(loader, self.loop.iterated)
+            found = self.makers.before(loader, self.loop.iterated, self.loop.trains)
             if found is None:
                 found = len(self.passes) + 1
                 self.passes[found], self.again[found] = -1, 0

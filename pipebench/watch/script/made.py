@@ -10,7 +10,7 @@ import functools
 import os
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, NamedTuple
 
 from pipebench.watch.record.from_handlers import forgiving
@@ -38,6 +38,7 @@ class Makers:
     def __init__(self) -> None:
         self._calls: weakref.WeakKeyDictionary[Any, Calls] = weakref.WeakKeyDictionary()
         self._latest: dict[tuple[object, ...], _Known] = {}
+        self._of_calls: dict[tuple[object, ...], dict[int, _Known]] = {}  # by their numbers
 
     def made(self, loader: Any) -> None:
         """Notes a loader at the end of its constructor. torch calls this again later; the first call counts."""
@@ -49,8 +50,10 @@ class Makers:
             return self._calls.get(loader, ())
         return ()
 
-    def before(self, loader: Any, iterated: Callable[[int, int | None], bool]) -> int | None:
-        """The number of the earlier loader that `loader` replaces; None if it is a new one.
+    def before(
+        self, loader: Any, iterated: Callable[[int, int | None], bool], trains: Container[int] = ()
+    ) -> int | None:
+        """The number of the earlier loader that `loader` replaces; None if it is a new one. `trains`: those that train.
 
         It replaces one that was made by the same line with the same settings and for the same dataset, or that is gone
         and was made by the same calls, as far as nobody iterates that one now. Frameworks reach the line in several
@@ -63,18 +66,36 @@ class Makers:
                 continue
             if known.dataset() is dataset or (kind[0] == self.calls(loader) and known.loader() is None):
                 return known.number
-        return None
+        return self._of_any_length(loader, iterated, trains)
+
+    def _of_any_length(
+        self, loader: Any, iterated: Callable[[int, int | None], bool], trains: Container[int]
+    ) -> int | None:
+        """The same by calls that make a loader of another length each time: of a client, a file or a fold.
+
+        Training and validation can come from one line, too. So it takes two lengths, and all of them train, or none.
+        """
+        known = self._of_calls.get(self._of_one_code(loader), {})
+        gone = all(one.loader() is None and not iterated(one.number, None) for one in known.values())
+        alike = len({one in trains for one in known}) == 1
+        return next(reversed(known)) if len(known) > 1 and gone and alike else None
 
     def numbered(self, loader: Any, number: int) -> None:
         known = _Known(number, weakly(loader), weakly(getattr(loader, "dataset", None)))
-        self._latest.update((kind, known) for kind in self._kinds(loader))
+        kinds = self._kinds(loader)
+        self._latest.update((kind, known) for kind in kinds)
+        if kinds:
+            self._of_calls.setdefault(self._of_one_code(loader), {})[number] = known
 
     def _kinds(self, loader: Any) -> list[tuple[object, ...]]:
         """What tells a loader from others: all calls that made it, or the nearest line; and its settings."""
-        calls = self.calls(loader)
+        (calls, *same), length = self._of_one_code(loader), length_of(loader)
+        return [(calls, *same, length), (calls[0], *same, length)] if calls else []
+
+    def _of_one_code(self, loader: Any) -> tuple[Any, ...]:
+        """All calls that made a loader, and its settings but for the length."""
         settings = (read(loader, "batch_size"), read(loader, "num_workers"), type(read(loader, "sampler")))
-        same = (type(read(loader, "dataset")), settings, length_of(loader))
-        return [(calls, *same), (calls[0], *same)] if calls else []
+        return (self.calls(loader), type(read(loader, "dataset")), settings)
 
 
 def weakly(one: Any) -> Callable[[], Any]:

@@ -66,6 +66,30 @@ def test_other_lengths_make_another_loader() -> None:
     assert [one.iterations for one in seen.result.loaders] == [4, 3]
 
 
+@pytest.mark.parametrize(("trains", "passes"), [("TTTT", [1, 3]), ("----", [1, 3]), ("T-TT", [1, 1, 1, 1])])
+def test_of_a_line_that_makes_other_lengths_again_and_again_all_but_the_first_are_one(
+    trains: str, passes: list[int]
+) -> None:
+    """As of clients, files or folds. Where one trained and another did not, they may be training and validation."""
+    weight = torch.ones(1, requires_grad=True)
+    with watching() as seen:
+        for trained, length in zip(trains, (8, 6, 10, 4), strict=True):
+            for (batch,) in _made(TensorDataset(torch.arange(float(length)))):
+                loss = (weight * batch).sum()
+                if trained == "T":
+                    loss.backward()  # type: ignore[no-untyped-call]
+    assert [one.passes for one in seen.result.loaders] == passes
+
+
+def test_loaders_of_other_lengths_that_live_together_are_not_one() -> None:
+    loaders = [_made(TensorDataset(torch.arange(float(length)))) for length in (8, 6, 10)]
+    with watching() as seen:
+        for loader in loaders:
+            for _ in loader:
+                pass
+    assert [one.passes for one in seen.result.loaders] == [1, 1, 1]
+
+
 def test_a_loader_that_is_reached_in_other_ways_is_one() -> None:
     """As Lightning's: the first epoch calls the user's function from another place than the later ones."""
 
