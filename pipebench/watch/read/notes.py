@@ -11,6 +11,7 @@ from pipebench.watch.launch.standstill import Standstill
 from pipebench.watch.read.gather import Process, Run
 from pipebench.watch.record.lines import Fault, FetchSums, LoopSums, SpanNotFound
 from pipebench.watch.record.program_lines import LeftOn
+from pipebench.watch.record.record_file import WITHOUT_GRADIENTS
 from pipebench.watch.record.worker_lines import WorkerGone
 
 Values = dict[str, str | int | float]
@@ -65,7 +66,8 @@ def span_notes(run: Run, functions: Sequence[str], stages: Sequence[StageResult]
     script = run.of_script()
     lacks = {one.text: one.lacks for process in script for one in process.of(SpanNotFound)}
     seen = {one.name for one in stages if one.kind == "label"}
-    seen |= {name for process in script for one in process.of(LoopSums) for name in one.spans_ns}
+    names = {name for process in script for one in process.of(LoopSums) for name in one.spans_ns}
+    seen |= {name.removesuffix(WITHOUT_GRADIENTS) for name in names}
     of_libraries = {one.name for one in stages if one.kind in ("read", "decode", "transform")}  # these have rows anyway
     for text in dict.fromkeys(functions):
         module, _, path = text.partition(":")

@@ -58,7 +58,7 @@ from pipebench.watch.record.lines import (
     StageName,
 )
 from pipebench.watch.record.options import WatchOptions
-from pipebench.watch.record.record_file import PHASES, WAIT, WORKERS
+from pipebench.watch.record.record_file import PHASES, WAIT, WITHOUT_GRADIENTS, WORKERS
 
 __all__ = ["gather", "summarise"]
 _NS = 1e-9
@@ -219,7 +219,9 @@ def _spans(run: Run, in_loop: tuple[int, ...], loop: tuple[PhaseResult, ...]) ->
     if not turns or not whole:
         return ()
     found = [(name, ns * _NS / turns) for name, ns in spent.most_common()]
-    return tuple(SpanResult(name, each, each / whole) for name, each in found)
+    # A function that ran in both ways, as in training and in its evaluation, has two rows.
+    named = [(name, name.removesuffix(WITHOUT_GRADIENTS), each) for name, each in found]
+    return tuple(SpanResult(name if plain in spent else plain, each, each / whole) for name, plain, each in named)
 
 
 def _wait_parts(run: Run, in_loop: tuple[int, ...], loop: tuple[PhaseResult, ...]) -> tuple[WaitPart, ...]:

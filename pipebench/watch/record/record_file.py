@@ -15,6 +15,8 @@ from pipebench.watch.record.lines import BatchInFull, IterationInFull, Line
 
 SUFFIX = ".spans"
 STOPPED = ".stopped"
+WITHOUT_GRADIENTS = " without gradients"
+"""What follows the name of a span in a loop that began while torch recorded no gradients, as in an evaluation."""
 _IN_FULL_BYTES = 8_000_000
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 

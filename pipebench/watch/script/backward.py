@@ -29,9 +29,11 @@ def watched_backward(loop: LoopPhases, function: Callable[..., Any]) -> Callable
         loop.spend(FORWARD, unnamed=FORWARD)
         this.trained = True
         loop.device.backward_of(args[0] if args else kwargs.get("tensors"))
+        outer, loop.here.backward = loop.here.backward, True
         try:
             return function(*args, **kwargs)
         finally:
+            loop.here.backward = outer
             loop.spend(BACKWARD, unnamed=BACKWARD)
 
     return backward

@@ -6,7 +6,9 @@ In the rest of `next()`, as in a sampler, they are not timed: they are a part of
 
 from __future__ import annotations
 
-from pipebench.watch.record.record_file import SPANS
+import sys
+
+from pipebench.watch.record.record_file import SPANS, WITHOUT_GRADIENTS
 from pipebench.watch.script.backward import compiling
 from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.stages import labels
@@ -31,10 +33,15 @@ class LoopSpans:
         if not loop.recording.on or not here.working() or compiling():
             return False
         loop.defer()
-        here.spans.append(name)
+        here.spans.append(name if here.backward or _gradients() else name + WITHOUT_GRADIENTS)
         return True
 
     def end(self) -> None:
         if self.loop.here.spans:
             self.loop.spend_only(SPANS)
             self.loop.here.spans.pop()
+
+
+def _gradients() -> bool:
+    asked = getattr(sys.modules.get("torch"), "is_grad_enabled", None)
+    return asked is None or bool(asked())

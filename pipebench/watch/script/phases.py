@@ -42,6 +42,7 @@ class _Threads(threading.local):
         self.whole: Any = None  # the pipeline around a loader, while `next()` of that pipeline runs
         self.bare: Pass | None = None  # the loop without a loader
         self.spans: list[str] = []
+        self.backward = False  # inside one: torch then records no gradients, and it is training all the same
         self.constructing: list[tuple[int, str]] = []  # the loaders whose iterators are made: number and start method
 
     def innermost(self) -> Pass | None:

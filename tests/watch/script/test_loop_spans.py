@@ -87,6 +87,24 @@ def test_a_span_around_a_backward_and_a_step_has_the_rest() -> None:
     assert rows_us(result) == {name: BATCHES * spent for name, spent in expected.items()}
 
 
+def test_the_batches_of_an_evaluation_inside_the_loop_are_told_from_those_of_training() -> None:
+    """As nanoGPT's: the same function makes both. A function that only runs without gradients keeps its name."""
+    training = Training(CLOCK)
+
+    def step() -> None:
+        with torch.no_grad():
+            with span("get_batch"):
+                burn(70)
+            with span("look up"):
+                burn(4)
+        with span("get_batch"):
+            burn(9)
+        training.step()
+
+    result = _run(step)
+    assert spans_us(result) == {"get_batch without gradients": 70, "get_batch": 9, "look up": 4}
+
+
 def test_a_span_around_another_loop_has_its_work() -> None:
     """The loop inside does not train, and its wait for each batch is 20 µs."""
     training, check = Training(CLOCK), loader(sampler=Indices())
