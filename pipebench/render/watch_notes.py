@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipebench.results.watched import Note
+from pipebench.results.watched import ONE_OF_RANKS, Note
 from pipebench.units import counted, printable, seconds, size
 
 Values = dict[str, Any]
@@ -133,6 +133,10 @@ def _left_on(values: Values) -> str:
 
 
 _SENTENCES: dict[str, Callable[[Values], str]] = {
+    ONE_OF_RANKS: lambda found: (
+        f"This is rank {found['rank']} of {found['of']}. Other ranks may share this machine, and were not watched with "
+        "it. What they use of the cores is not known, so nothing is predicted that needs more cores."
+    ),
     "undivided": lambda found: (
         f"Each of the {found['workers']} workers of loader {found['loader']} gives all samples, unless something "
         f"divides them: nothing in the code of {found['dataset']} asks for the worker (get_worker_info)."

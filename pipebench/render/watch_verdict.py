@@ -9,7 +9,7 @@ from pipebench.render.cells import spoken
 from pipebench.render.frameworks import setting
 from pipebench.render.started import fitting
 from pipebench.results.next_move import NextMove
-from pipebench.results.watched import Verdict, WatchResult
+from pipebench.results.watched import ONE_OF_RANKS, Verdict, WatchResult
 from pipebench.units import counted, percent, printable, seconds, size
 
 _SOME_CORES = 0.05  # fewer are not mentioned
@@ -354,12 +354,24 @@ def next_command(result: WatchResult, *, of_command: bool) -> str | None:
     own = fitting(result.started) if result.started else None if of_command else "train.py"  # a report may lack it
     if found.limit == "nothing-watched" and own and result.started and not (of_command or result.status or found.lacks):
         return None if own.startswith("--") else f"Then: `pipebench watch -- python {own}` watches what it starts, too."
+    if (rank := next((one.values for one in result.notes if one.code == ONE_OF_RANKS), None)) is not None:
+        return f"This is rank {rank['rank']} of {rank['of']}. {_of_all_ranks(None if of_command else own)}"
     if found.limit in ("no-loader", "not-followed") and not result.spans:
         return own and (
             f"Then: `pipebench watch --span __main__:FUNCTION {own}`, with the function that gives the loop a batch, "
             "shows its share."
         )
     return _of_judged(result, own, of_command) if found.limit in ("data", "training") else None
+
+
+def _of_all_ranks(own: str | None) -> str:
+    """The command that compares all ranks. `own` is the script of this one (None: a command or a block was watched)."""
+    if own is None:
+        return "`pipebench show --merge FOLDER` compares the reports that `pipebench watch --out FOLDER` saves of all."
+    return (
+        "`pipebench watch -- COMMAND` compares all of them, with the command that starts them, such as "
+        f"`python {own}` or `torchrun ... {own}`."
+    )
 
 
 def _of_judged(result: WatchResult, own: str | None, of_command: bool) -> str | None:

@@ -87,7 +87,7 @@ KINDS: dict[str, dict[str, Kind]] = {
     "before_after.BeforeAfter": {"only_base": "ours", "only_head": "ours", "lost": "ours", "failed": "ours"},
     "verdicts.ReportVerdict": {"evidence": "values"},
     "programs.WatchedCommand": {"command": "words", "hidden": "words", "lost": "words"},
-    "programs.Program": {"name": "words", "error": "said", "host": "name"},
+    "programs.Program": {"name": "words", "error": "said", "host": "name", "meeting": "name"},
 }
 _OF_VALUES: dict[str, Kind] = {"sample": "name", "file": "file", "fault": "said", "problem": "said", "remedy": "said"}
 _PUBLIC_SIDES = frozenset({"HEAD", "main", "master", "working", "tree", "(base)", "(head)", "."})

@@ -15,7 +15,8 @@ class Program:
 
     `name` is its script with its arguments. It began `began_s` after the first program, and lived for `wall_s`. `rank`
     is its number among `ranks` processes that train together (None: it trains alone), and `local_rank` its number on
-    its machine.
+    its machine. `meeting` is where these find each other ("": not known). `cores` are those on which a rank may run
+    (none: not known).
 
     `ended` is "ended", "failed" (an exception that nothing caught: `error`), "cut" (its records have no end: it was
     killed, or left by `os._exit`) or "running" (it lived on when the command had ended).
@@ -45,6 +46,8 @@ class Program:
     exit_status: int | None = None
     memory_ran_out: bool = False
     report: int = 0
+    meeting: str = ""
+    cores: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

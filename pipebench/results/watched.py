@@ -259,6 +259,10 @@ class Verdict:
     trains: bool = True
 
 
+ONE_OF_RANKS = "one-of-ranks"
+"""The note that this is one rank of several, and that those on its machine were not watched with it."""
+
+
 @dataclass(frozen=True)
 class Note:
     """A fact that a reader must know besides the figures: a stable `code`, with its numbers (base units) and names."""
@@ -316,11 +320,13 @@ class WatchResult:
 
     @property
     def taken_cores(self) -> float:
-        """The usable cores that other processes and ranks use. They use the other cores of the machine first."""
+        """The usable cores that others use. They use other cores first: processes those of the machine, and ranks those
+        that they share with this one."""
         if (host := self.host) is None:
             return 0.0
-        elsewhere = max(0.0, (host.machine_cores or self.usable_cores) - self.usable_cores)
-        return max(0.0, (host.foreign_cores or 0.0) + host.sibling_cores - elsewhere)
+        shared = max(host.shared_cores or 0.0, self.usable_cores)
+        foreign = max(0.0, (host.foreign_cores or 0.0) - max(0.0, (host.machine_cores or shared) - shared))
+        return max(0.0, foreign + host.sibling_cores - (shared - self.usable_cores))
 
 
 @dataclass(frozen=True)

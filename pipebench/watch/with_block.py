@@ -17,6 +17,7 @@ from pipebench.host.scratch import Scratch
 from pipebench.results.watched import WatchResult
 from pipebench.watch.launch.watched_script import WatchedScript, is_watched
 from pipebench.watch.read.gather import gather
+from pipebench.watch.read.one_of_ranks import one_of_ranks, rank_of
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.from_handlers import from_a_handler
 from pipebench.watch.record.options import WatchOptions
@@ -162,7 +163,8 @@ class Watching:
         lived = self._began, perf_counter_ns()
         try:
             processes = gather(self._scratch.path)
-            self._result = _block(summarise(processes, self._options, status, usable_cores(), lived=lived))
+            result = summarise(processes, self._options, status, usable_cores(), lived=lived)
+            self._result = _block(one_of_ranks(result, rank_of(processes)))
         except Exception as error:
             self._result = _block(self._nothing(status))
             if from_a_handler(error):

@@ -11,6 +11,8 @@ from pipebench.results.programs import Program, WatchedCommand
 from pipebench.results.ranks import Ranks
 from pipebench.results.report import Report
 from pipebench.results.watched import WatchResult
+from pipebench.watch.read.one_of_ranks import with_siblings
+from pipebench.watch.read.rank_groups import in_loops_s, jobs
 from pipebench.watch.read.ranks import Rank, compared
 
 Found = tuple[Report, Program, WatchResult]
@@ -20,9 +22,9 @@ def merged(reports: Sequence[Report]) -> Report:
     """One report of the ranks in all these reports. Own times of steps are durations, so clocks need not agree.
 
     Its figures are those of the rank that the others wait for, or of the first one. It is without their steps, which
-    are compared by now and can be millions. Merged reports are passed over. A job that was queued again has
-    reports of several attempts: the last one is shown, after a comparison of those before. Raises PipebenchError if
-    there are no ranks, or if they are not of one training.
+    are compared by now and can be millions. Merged reports are passed over. Of several jobs of one command, it is the
+    one that trained longest. A job that was queued again has reports of several attempts: the last one is shown, after
+    a comparison of those before. Raises PipebenchError if there are no ranks, or if they are not of one run.
     """
     attempts: dict[int, list[Report]] = {}
     for report in filterfalse(_is_merged, reports):
@@ -35,6 +37,7 @@ def merged(reports: Sequence[Report]) -> Report:
             "`pipebench show FILE` shows a single one",
         )
     *earlier, (last, found) = seen
+    found = _among_siblings(found)
     ranks = _compared(found)
     shown = 0 if ranks.straggler is None else [one.rank for _, one, _ in found].index(ranks.straggler)
     numbers = {id(report): number for number, report in enumerate(last)}
@@ -65,15 +68,44 @@ def _is_merged(report: Report) -> bool:
 
 
 def _of_attempt(reports: Sequence[Report]) -> list[Found]:
-    """The ranks in the reports of one attempt, in order."""
-    found = [(report, one, figures) for report in reports for one, figures in _ranks_in(report)]
-    numbers, of = [one.rank or 0 for _, one, _ in found], {one.ranks for _, one, _ in found}
-    if len(of) > 1 or len(set(numbers)) < len(numbers):
+    """The ranks in the reports of one attempt that trained longest together, in order.
+
+    A command can run several jobs, such as a training and its evaluation, and ranks can be started anew.
+    """
+    every = jobs([[*_ranks_in(report)] for report in reports])
+    if not every:
+        return []
+    chosen = max(reversed(every), key=lambda job: max(in_loops_s(one.watched) for its in job.values() for one in its))
+    known = {at for job in every if job.keys() & chosen.keys() for at in job}
+    if any(job.keys() - known for job in every):
         raise PipebenchError(
-            "these reports are not of one training: a rank is there twice, or their numbers of ranks differ",
+            "these reports are not of one training: some have no rank that trained with those of the others",
             "give the reports of one run a folder of their own",
         )
-    return sorted(found, key=lambda each: each[1].rank or 0)
+    ranks = [(reports[at], one, one.watched) for at, its in chosen.items() for one in its if one.watched is not None]
+    return sorted(ranks, key=lambda each: each[1].rank or 0)
+
+
+def _among_siblings(found: list[Found]) -> list[Found]:
+    """The ranks with the figures that depend on their siblings, which another `pipebench watch` saw on their machine.
+
+    A rank that left no report may be on any machine: then nothing is changed.
+    """
+    if len(found) < (found[0][1].ranks or 1):
+        return found
+    told = []
+    for report, one, figures in found:
+        here = [each for each in found if _host(each[0]) == _host(report)]
+        others = [its for _, other, its in here if other is not one]
+        told.append((report, one, with_siblings(figures, others, _shared_cores(here))))
+    return told
+
+
+def _shared_cores(ranks: Sequence[Found]) -> float:
+    """The cores that these ranks may use together. If that is not known, those of one: they may all have the same."""
+    if all(len(one.cores) == its.usable_cores for _, one, its in ranks):
+        return float(len({core for _, one, _ in ranks for core in one.cores}))
+    return max(its.usable_cores for _, _, its in ranks)
 
 
 def _compared(found: Sequence[Found]) -> Ranks:
@@ -83,13 +115,12 @@ def _compared(found: Sequence[Found]) -> Ranks:
     )
 
 
-def _ranks_in(report: Report) -> Iterator[tuple[Program, WatchResult]]:
-    """The programs of a report that train with others, each with its figures. If ranks were started anew, the last."""
-    programs = report.command.programs if report.command is not None else ()
-    for one in {one.rank: one for one in programs}.values():
+def _ranks_in(report: Report) -> Iterator[Program]:
+    """The programs of a report that train with others, each with its figures."""
+    for one in report.command.programs if report.command is not None else ():
         figures = one.watched or report.watched
         if one.rank is not None and figures is not None:
-            yield one, figures
+            yield dataclasses.replace(one, watched=figures)
 
 
 def _host(report: Report) -> str:

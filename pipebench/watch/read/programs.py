@@ -20,6 +20,8 @@ from pipebench.watch.read.bound_of_ranks import bound_of_ranks
 from pipebench.watch.read.gather import Process, loaders_found
 from pipebench.watch.read.moves import among_ranks
 from pipebench.watch.read.notes import seen_stopped
+from pipebench.watch.read.one_of_ranks import one_of_ranks, rank_of
+from pipebench.watch.read.rank_groups import groups, in_loops_s
 from pipebench.watch.read.ranks import Rank, compared
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.read.verdict import nothing_watched
@@ -55,14 +57,13 @@ class Records:
     @property
     def rank(self) -> RankFound | None:
         """Which rank it is; None if it trains alone."""
-        found = next(reversed(self.script.of(RankFound)), None)
-        return found if found is not None and found.of > 1 else None
+        return rank_of(self.processes)
 
     @property
-    def cores(self) -> float:
-        """How many cores it may use by its own affinity; infinity if that is not known."""
+    def cores(self) -> tuple[int, ...]:
+        """The cores that it may use by its own affinity; none if that is not known."""
         found = next(reversed(self.script.of(CoresAllowed)), None)
-        return float(len(found.cores)) if found is not None and found.cores else math.inf
+        return tuple(found.cores) if found is not None else ()
 
     @property
     def steps(self) -> list[OwnStep]:
@@ -90,7 +91,8 @@ def programs_of(
     loaded = sorted((one for one in every if loaders_found(one.processes)), key=_began)
     found = [_program(one, _began(loaded[0]), options, usable_cores) for one in loaded]
     _among_ranks(found, loaded, usable_cores)
-    shown, ranks = _shown(found, loaded)
+    _without_siblings(found, loaded, [one.rank for one in every if one.rank is not None])
+    shown, ranks = _shown(found)
     if options.bound:  # replays are no steps of a rank's own
         shown, ranks = _with_bounds(found, loaded, shown), None
     main = None if shown is None else found[shown].watched
@@ -130,7 +132,7 @@ def _without_series(one: Program) -> Program:
     )
 
 
-def _shown(found: Sequence[Program], records: Sequence[Records]) -> tuple[int | None, Ranks | None]:
+def _shown(found: Sequence[Program]) -> tuple[int | None, Ranks | None]:
     """The place of the program whose figures are shown, and the ranks that train with it.
 
     It is the one that spent the most time in loops; of several ranks, the one that the others wait for, or the
@@ -138,8 +140,8 @@ def _shown(found: Sequence[Program], records: Sequence[Records]) -> tuple[int | 
     """
     if not found:
         return None, None
-    most = max(range(len(found)), key=lambda place: _in_loops_s(found[place].watched))
-    together = next((one for one in _groups(records) if most in one), [])
+    most = max(range(len(found)), key=lambda place: in_loops_s(found[place].watched))
+    together = next((one for one in groups(found) if most in one), [])
     if len(together) < 2:
         return most, None
     ranks = compared(
@@ -156,7 +158,7 @@ def _shown(found: Sequence[Program], records: Sequence[Records]) -> tuple[int | 
 
 def _with_bounds(found: list[Program], records: Sequence[Records], shown: int | None) -> int | None:
     """Gives the bound of each job to that of its ranks which waits longest. Returns the place of what is shown."""
-    for group in _groups(records):
+    for group in groups(found):
         its = {found[place].rank or 0: place for place in group}
         of = found[group[0]].ranks or len(its)
         job = bound_of_ranks(of, {rank: records[place].script.lines for rank, place in its.items()})
@@ -169,30 +171,25 @@ def _with_bounds(found: list[Program], records: Sequence[Records], shown: int | 
     return shown
 
 
-def _groups(records: Sequence[Records]) -> list[list[int]]:
-    """The places of the programs that train together. A rank that comes again begins another group."""
-    groups: list[dict[int, int]] = []
-    latest: dict[tuple[int, str], dict[int, int]] = {}
-    for place, one in enumerate(records):
-        rank = one.rank
-        if rank is not None:
-            group = latest.get((rank.of, rank.meeting))
-            if group is None or rank.rank in group:
-                group = latest[rank.of, rank.meeting] = {}
-                groups.append(group)
-            group[rank.rank] = place
-    return [[group[rank] for rank in sorted(group)] for group in groups]
-
-
 def _among_ranks(found: list[Program], records: Sequence[Records], usable_cores: float) -> None:
     """Tells the figures of each rank that its siblings on this machine are none of the other processes."""
-    for group in _groups(records):
+    for group in groups(found):
         seen = [(place, its) for place in group if (its := found[place].watched) is not None]
         used = {place: _used_cores(records[place].footprint) for place, _ in seen}
         for place, its in seen if len(seen) > 1 else ():
             others = [one for other, one in seen if other != place]
             told = among_ranks(its, others, sum(used.values()) - used[place], usable_cores)
             found[place] = dataclasses.replace(found[place], watched=told)
+
+
+def _without_siblings(found: list[Program], records: Sequence[Records], ranks: Sequence[RankFound]) -> None:
+    """Tells the figures of each rank if fewer `ranks` of its job were seen than its machine may have."""
+    for place, its in enumerate(found):
+        rank = records[place].rank
+        if rank is not None and its.watched is not None:
+            seen = {one.rank for one in ranks if (one.of, one.meeting) == (rank.of, rank.meeting)}
+            if len(seen) < (rank.here or rank.of):
+                found[place] = dataclasses.replace(its, watched=one_of_ranks(its.watched, rank))
 
 
 def _used_cores(found: Footprint) -> float:
@@ -209,7 +206,7 @@ def _program(one: Records, first: int, options: WatchOptions, usable_cores: floa
     failed, rank = script.of(ProgramFailed), one.rank
     ended = _ended(one, bool(failed))
     left = one.left.status if one.left is not None else None
-    cores = min(usable_cores, one.cores)
+    cores = min(usable_cores, len(one.cores) or math.inf)
     watched = summarise(one.processes, options, int(ended != "ended"), cores, one.footprint, one.looks, lived)
     return Program(
         pid=script.pid,
@@ -224,6 +221,8 @@ def _program(one: Records, first: int, options: WatchOptions, usable_cores: floa
         rank=rank.rank if rank is not None else None,
         ranks=rank.of if rank is not None else None,
         local_rank=rank.local if rank is not None else None,
+        meeting=rank.meeting if rank is not None else "",
+        cores=one.cores,
         watched=watched,
         steps=tuple(StepOfRank(*step) for step in one.steps),
     )
@@ -249,11 +248,3 @@ def named(words: Sequence[str]) -> str:
     name = "python -c" if first == "-c" else os.path.basename(first) or "python"
     text = " ".join([name, *words[1:]])
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-
-
-def _in_loops_s(found: WatchResult | None) -> float:
-    """The seconds that a program spent in its training loop; of one that does not train, much less counts."""
-    if found is None:
-        return 0.0
-    trains = any(one.training for one in found.loaders)
-    return found.iterations * sum(one.s_per_iteration for one in found.loop) * (1.0 if trains else 1e-6)

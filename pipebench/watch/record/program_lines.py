@@ -25,14 +25,15 @@ class ProgramStarted:
 class RankFound:
     """The process is one of the `of` ranks that train together. The last line of this kind counts.
 
-    `local` is its number on this machine (None: not known). `meeting` is where the ranks of one training find each
-    other: the address and port of the first, and how often they were started anew.
+    `local` is its number on this machine, and `here` how many there are (None: not known). `meeting` is where the ranks
+    of one training find each other: the address and port of the first, and how often they were started anew.
     """
 
     rank: int
     of: int
     local: int | None = None
     meeting: str = ""
+    here: int | None = None
 
 
 @line

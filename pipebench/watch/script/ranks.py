@@ -43,9 +43,13 @@ def present() -> RankFound | None:
 
 
 def _found(rank: int, of: int, names: Mapping[str, str]) -> RankFound:
-    local = names.get("LOCAL_RANK", "")
+    local, here = (_number(names.get(one, "")) for one in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
     meeting = " ".join(names.get(one, "") for one in _MEETING)
-    return RankFound(rank, of, int(local) if local.isdigit() else None, meeting)
+    return RankFound(rank, of, local, meeting, here)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None
 
 
 def watch_process_group(loop: LoopPhases, module: Any) -> None:

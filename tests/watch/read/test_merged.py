@@ -15,7 +15,7 @@ from pipebench.host.machine import Machine
 from pipebench.results.programs import Program, WatchedCommand
 from pipebench.results.ranks import StepOfRank
 from pipebench.results.report import Report, load, save
-from pipebench.results.watched import StageResult, WatchResult
+from pipebench.results.watched import PhaseResult, StageResult, WatchResult
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.stacks import Looks
 from pipebench.watch.read.gather import Process
@@ -96,6 +96,75 @@ def test_of_ranks_that_were_started_anew_under_one_watch_the_last_are_merged() -
     assert found.command is not None and [each.pid for each in found.command.programs] == [100, 101]
 
 
+def _of_job(meeting: str, seconds: float, ranks: list[int], of: int, pid: int) -> list[Program]:
+    """The ranks of a job that met at a place, and trained for so long."""
+    loop = (PhaseResult("forward", seconds, 1.0),)
+    watched = replace(NOTHING, iterations=1, loop=loop)
+    return [replace(_program(one, of), meeting=meeting, pid=pid + one, watched=watched) for one in ranks]
+
+
+def _of_command(*jobs: list[Program]) -> Report:
+    programs = tuple(one for job in jobs for one in job)
+    return Report(2, machine=NODE, watched=NOTHING, command=WatchedCommand(("./job.sh",), 0, programs, 0))
+
+
+@pytest.mark.parametrize(
+    ("reports", "pids"),
+    [
+        pytest.param(
+            [
+                _of_command(_of_job("a", 90, [0, 1], 4, 100), _of_job("b", 5, [0, 1], 4, 200)),
+                _of_command(_of_job("a", 90, [2, 3], 4, 100), _of_job("b", 5, [2, 3], 4, 200)),
+            ],
+            [100, 101, 102, 103],
+            id="an evaluation on as many ranks",
+        ),
+        pytest.param(
+            [
+                _of_command(_of_job("a", 90, [0, 1], 4, 100), _of_job("b", 5, [0, 1], 2, 200)),
+                _of_command(_of_job("a", 90, [2, 3], 4, 100)),
+            ],
+            [100, 101, 102, 103],
+            id="an evaluation on fewer ranks",
+        ),
+        pytest.param(
+            [
+                _of_command(_of_job("a", 5, [2, 3], 4, 100)),
+                _of_command(_of_job("a", 5, [0, 1], 4, 100), _of_job("a", 90, [0, 1], 2, 200)),
+            ],
+            [200, 201],
+            id="a machine was lost, and the others went on",
+        ),
+        pytest.param(
+            [
+                _of_command(_of_job("a 0", 5, [0, 1], 4, 100), _of_job("a 1", 90, [0, 1], 4, 200)),
+                _of_command(_of_job("a 0", 5, [2, 3], 4, 100), _of_job("a 0", 90, [2, 3], 4, 200)),
+            ],
+            [200, 201, 202, 203],
+            id="started anew, counted by one machine only",
+        ),
+        pytest.param(
+            [
+                _of_command(_of_job("b", 90, [2, 3], 4, 200)),
+                _of_command(_of_job("a", 5, [0], 4, 100), _of_job("b", 90, [0, 1], 4, 200)),
+            ],
+            [200, 201, 202, 203],
+            id="one rank prepares",
+        ),
+        pytest.param(
+            [_of_command(_of_job("a", 90, [0, 1], 4, 100)), _of_command(_of_job("10.0.0.1", 90, [2, 3], 4, 100))],
+            [100, 101, 102, 103],
+            id="another name of the address",
+        ),
+    ],
+)
+def test_of_several_jobs_of_one_command_the_one_that_trained_longest_is_compared(
+    reports: list[Report], pids: list[int]
+) -> None:
+    found = merged(reports)
+    assert found.command is not None and [one.pid for one in found.command.programs] == pids
+
+
 def _records(rank: int, shift: int) -> Records:
     """A rank on a machine whose clock shows `shift` more."""
     steps = [OwnStep(one, 31 * MS if rank == 1 else MS, MS) for one in range(STEPS)]
@@ -122,8 +191,14 @@ def test_clocks_that_differ_by_weeks_change_nothing() -> None:
 
 @pytest.mark.parametrize(
     "reports",
-    [[], [Report(2)], [_report("a", [0, 1]), _report("b", [1, 2])], [_report("a", [0], 2), _report("b", [1], 4)]],
-    ids=["none", "no ranks", "twice", "other trainings"],
+    [
+        [],
+        [Report(2)],
+        [_report("a", [0, 1]), _report("b", [1, 2])],
+        [_report("a", [0], 2), _report("b", [1], 4)],
+        [_report("a", [0], 2), _report("a", [0], 2)],
+    ],
+    ids=["none", "no ranks", "twice", "other trainings", "two runs"],
 )
 def test_what_is_not_one_training_is_refused(reports: list[Report]) -> None:
     with pytest.raises(PipebenchError):
