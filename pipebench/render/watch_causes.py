@@ -25,15 +25,40 @@ def _start_up(one: Cause, values: Any, part: str) -> str:
     inside = " (in loops that do not train)" if values["in_validation"] else ""
     its = "its" if values["workers"] == 1 else "their"
     began = f"Starting {how}, {its} first batches and {its} end took {part}: {passes} over loader {one.loader}{inside}."
-    return began + _kept(one, values)
+    return began + _kept(one, values) + (_begun_anew(one, values) if "more_s" in values else "")
 
 
 def _kept(one: Cause, values: Any) -> str:
     """What workers that live on would save."""
+    anew = values.get("again") and not values.get("made_by")
+    return (f" The loader was made anew {counted(values['again'], 'time')}." if anew else "") + _saving(
+        one, _living_on(values)
+    )
+
+
+def _living_on(values: Any) -> str:
+    """The change that lets workers live on."""
     if values.get("again") and not values.get("made_by"):
-        anew = f" The loader was made anew {counted(values['again'], 'time')}."
-        return anew + _saving(one, "Making it once, with persistent_workers=True,")
-    return _saving(one, setting("persistent_workers=True", values.get("made_by", "")))
+        return "Making it once, with persistent_workers=True,"
+    return setting("persistent_workers=True", values.get("made_by", ""))
+
+
+def _begun_anew(one: Cause, values: Any) -> str:
+    """What each pass takes to begin a stream, and how little of it workers that live on would save."""
+    first, usual, more = (seconds(values[name]) for name in ("first_s", "usual_s", "more_s"))
+    said = (
+        f" Each pass begins the stream anew, also in workers that live on: its first batch took {first}, and a usual "
+        f"one {usual}, {more} more in all."
+    )
+    if values.get("kept_s"):
+        said += (
+            f" {_living_on(values)} could save about {seconds(values['kept_s'])} (predicted, not tried), and more only "
+            "where the dataset keeps what it made, such as an open archive."
+        )
+    return said + (
+        " What can help: one iterator for all passes, over a stream that does not end, a smaller shuffle buffer, or "
+        "decoding after that buffer."
+    )
 
 
 def _warm_up(one: Cause, values: Any, part: str) -> str:
@@ -69,8 +94,15 @@ def _validation(one: Cause, values: Any, part: str) -> str:
 
 def _sampler(one: Cause, values: Any, part: str) -> str:
     per = f"{seconds(values['s_per_batch'])} a batch"
-    return f"The sampler of loader {one.loader} took {part}, {per}, in the script's own process." + _saving(
-        one, "A sampler that takes hardly any time"
+    twice = values.get("twice_s", 0.0)
+    living = (
+        f" torch calls its __iter__ twice where workers are new. {_living_on(values)} would save the second call: "
+        f"about {seconds(twice)}."
+    )
+    return (
+        f"The sampler of loader {one.loader} took {part}, {per}, in the script's own process."
+        + _saving(one, "A sampler that takes hardly any time")
+        + (living if twice >= _SMALLEST * one.s else "")
     )
 
 

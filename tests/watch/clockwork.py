@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFetcher
 
+from pipebench.results.account import AccountRow
 from pipebench.results.watched import Verdict, WatchResult
 from pipebench.watch import with_block
 from pipebench.watch.launch import watched_script
@@ -83,6 +84,24 @@ def run_by(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
 def phases_us(result: WatchResult) -> dict[str, float]:
     """The microseconds of an iteration, by phase."""
     return {one.phase: round(one.s_per_iteration * 1e6, 3) for one in result.loop if one.s_per_iteration}
+
+
+def rows(result: WatchResult) -> dict[str, float]:
+    """ "code loader" -> microseconds. A loop inside "validation" gives "validation: code loader"."""
+    account = result.account
+    assert account is not None
+    spent_ns = sum(round(one.s * 1e9) for one in account.rows)
+    assert spent_ns == round(account.wall_s * 1e9)
+    return dict(_flat(account.rows, ""))
+
+
+def _flat(found: Iterable[AccountRow], before: str) -> Iterator[tuple[str, float]]:
+    for one in found:
+        if one.inside:
+            assert sum(round(inner.s * 1e9) for inner in one.inside) == round(one.s * 1e9)
+            yield from _flat(one.inside, f"{one.code}: ")
+        elif one.s:
+            yield f"{before}{one.code} {one.loader or ''}".strip(), round(one.s * 1e6, 3)
 
 
 def verdict_of(result: WatchResult) -> Verdict:

@@ -51,7 +51,11 @@ class Planted:
 
     def loader(self, number: int = 1, *, trains: bool = True, passes: int = 1, cpu: int = 0, **how: Any) -> None:
         """A loader, and its passes. What is left of `how` are rows of each pass in ms, by the names of `ROWS`."""
-        found = LoaderFound(number, "Photos", how.pop("workers", 2), 4, "fork", 2, how.pop("persistent", False))
+        found = LoaderFound(
+            number, "Photos", how.pop("workers", 2), 4, "fork", 2, how.pop("persistent", False),
+            iterable=how.pop("iterable", False),
+        )  # fmt: skip
+        twice, asked = how.pop("twice", 0) * MS, how.pop("asked", 0) * MS
         idle, waits, arrived = how.pop("idle", None), how.pop("waits", []), how.pop("arrived", [])
         no_core = how.pop("no_core", 0) * MS
         self.lines.append(found)
@@ -63,10 +67,10 @@ class Planted:
             arrivals = arrived or [Arrival(task, 1, 0, 0, wait, 0, 0, 0) for task, wait in enumerate(waits)]
             phases = [sum(rows[:10]), 0, *rows[11:15]]
             self.lines += [
-                PassBegun(number, one, self.now),
+                PassBegun(number, one, self.now, twice_ns=twice),
                 LoopSums(
                     number, one, 0, self.now, TURNS, TURNS * trains, phases, rows[0], arrivals=arrivals,
-                    wait_parts_ns=[0] * 9, core_wait_ns=one * no_core,
+                    wait_parts_ns=[0, asked, *[0] * 7], core_wait_ns=one * no_core,
                     idle=None if idle is None else DeviceIdleTime(idle * MS, TURNS),
                 ),
                 TimeSpent(self.now, self.now + sum(rows), 0, "between", [SpentInPass(number, one, rows)], self.cpu),

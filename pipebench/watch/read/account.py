@@ -8,19 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median
 from typing import NamedTuple
 
 from pipebench.results.account import Account, AccountRow
 from pipebench.results.watched import LoaderResult
+from pipebench.watch.read.begins import first_made_ns
 from pipebench.watch.read.collectives import other_alone_s
 from pipebench.watch.read.described import single
 from pipebench.watch.read.gather import NO_LOADER, Place, Process, Run, loaders_found
 from pipebench.watch.read.in_loop import told_apart
 from pipebench.watch.read.prepared import ROW, Idle, moved, prepared
 from pipebench.watch.read.together import with_training
-from pipebench.watch.record.lines import HandedOver, LoaderFound, LoopSums, PassBegun, PassEnded
-from pipebench.watch.record.record_file import WAIT
+from pipebench.watch.record.lines import LoaderFound, LoopSums, PassBegun, PassEnded
+from pipebench.watch.record.record_file import SAMPLER, WAIT
 from pipebench.watch.record.spent import END_OF_PASS, ROWS, START_UP, TimeSpent
 
 _NS = 1e-9
@@ -137,7 +137,8 @@ def account(
         total = [sum(column) for column in zip(*passes.values(), strict=True)]
         apart = told_apart(run, loader)
         not_own = max(apart.device if apart is not None else 0.0, _together_share(run, total) if trains else 0.0)
-        parts = _rows_of(loader, total, _share(saving.get(loader, {}), passes), _idle_share(run, loader), not_own)
+        idle_shares = _idle_shares(run, loader, total)
+        parts = _rows_of(loader, total, _share(saving.get(loader, {}), passes), idle_shares, not_own)
         if loader in anew:
             parts = [replace(one, reason=_ANEW) if one.reason == _ENDING else one for one in parts]
         most_s = sum(total) * _NS * (1.0 - busy.get(loader, 0.0))
@@ -210,16 +211,25 @@ def _together_share(run: Run, spent: Sequence[int]) -> float:
     return 0.0 if alone is None or not other else 1 - min(1.0, alone / other)
 
 
-def _idle_share(run: Run, loader: int) -> float | None:
-    """The share of the waits in which the device was idle too; None without a device. Only this part costs time."""
+def _idle_shares(run: Run, loader: int, spent: Sequence[int]) -> dict[str, float] | None:
+    """The share of each part of the waits in which the device was idle too; None without a device.
+
+    Only this part costs time. What the sampler does before a pass begins is in no wait: a device is idle then.
+    """
     turns = run.turns(loader)
     idle = [one.idle for one in turns if one.idle]
     waits = sum(one.phases_ns[WAIT] - (one.first_wait_ns or 0) for one in turns)  # as in `idle`, without start-up
-    return min(1.0, sum(one.idle_ns for one in idle) / waits) if idle and waits else None
+    if not (idle and waits):
+        return None
+    share = min(1.0, sum(one.idle_ns for one in idle) / waits)
+    lines = (one for process in run.of_script() for one in process.of(LoopSums) if one.loader == loader)
+    asked = sum(sum(one.wait_parts_ns[SAMPLER : SAMPLER + 1]) for one in lines)
+    in_waits = min(1.0, asked / max(1, spent[ROWS.index("sampler")]))
+    return {**dict.fromkeys(_WAITS, share), "sampler": 1 - in_waits + in_waits * share}
 
 
 def _rows_of(
-    loader: int, spent: Sequence[int], saving_ns: Mapping[str, int], idle_share: float | None, not_own: float
+    loader: int, spent: Sequence[int], saving_ns: Mapping[str, int], idle: Mapping[str, float] | None, not_own: float
 ) -> Iterable[AccountRow]:
     """The rows of one loader. `not_own` of its "other" may be a device's work or collectives: no saving."""
     for name, ns in zip(ROWS, spent, strict=True):
@@ -228,21 +238,21 @@ def _rows_of(
         if loader == NO_LOADER and name == "forward":
             name = "before-backward"  # nothing tells the making of a batch from forward
         row = AccountRow(name, ns * _NS, loader)
-        if idle_share is not None and name in _ON_DEVICE:
+        if idle is not None and name in _ON_DEVICE:
             row = replace(row, on_device=True)
         if name in saving_ns:
             yield replace(row, recoverable_s=min(ns, saving_ns[name]) * _NS, reason=_ENDING)
-        elif name in REASONS and (part := _part(name, idle_share, not_own)) is not None:
+        elif name in REASONS and (part := _part(name, idle, not_own)) is not None:
             yield replace(row, recoverable_s=ns * part * _NS, reason=REASONS[name])
         else:
             yield row
 
 
-def _part(name: str, idle_share: float | None, not_own: float) -> float | None:
+def _part(name: str, idle: Mapping[str, float] | None, not_own: float) -> float | None:
     """The part of a row that a change could save; None: with a device, the loop may wait for it in that row."""
     if name == "other":
-        return 1.0 - not_own if idle_share is None else None
-    return idle_share if idle_share is not None and name in _WAITS else 1.0
+        return 1.0 - not_own if idle is None else None
+    return 1.0 if idle is None else idle.get(name, 1.0)
 
 
 def _untrained(loader: int, rows: Sequence[AccountRow], passes: int) -> AccountRow:
@@ -258,12 +268,11 @@ def start_up_saving_ns(run: Run, one: LoaderFound, spent: Spent) -> dict[Place, 
     """What workers that live on would save, by pass and row: later start-ups, and the ends of all passes but the last.
 
     A later pass must still make its first batch, and that is not saved. Its making is taken from the worker's record.
-    A worker that lives on makes it like its other batches: what only a new one does, as to open an archive, is saved.
     """
     passes = sorted(place for place in spent.passes if place[0] == one.loader)
     if not one.workers or (one.persistent and not _made_again(run, one.loader)) or len(passes) < 2:
         return {}
-    made = _first_made_ns(run, one.loader)
+    made = first_made_ns(run, one)
     start, end = ROWS.index("start-up"), ROWS.index("end-of-pass")
     usual = max(made.values(), default=0)
     found: dict[Place, dict[str, int]] = {place: {} for place in passes}
@@ -307,18 +316,6 @@ def _one_iterator_ns(run: Run, one: LoaderFound, spent: Spent) -> dict[Place, di
 def _made_again(run: Run, loader: int) -> bool:
     """Whether the loader was made anew for later passes. Then its workers cannot live on."""
     return any(one.again for process in run.of_script() for one in process.of(PassBegun) if one.loader == loader)
-
-
-def _first_made_ns(run: Run, loader: int) -> dict[Place, int]:
-    """How long workers that live on would take to make the first batch of a pass, until it had been sent."""
-    handed = [one for _, sums in run.sums(loader) for one in sums.handed]
-    later = [_made_ns(one) for one in handed if one.nth]
-    most = median(later) if later else math.inf
-    return {(loader, one.number_of_pass): int(min(_made_ns(one), most)) for one in handed if one.task == 0}
-
-
-def _made_ns(one: HandedOver) -> int:
-    return max(one.sent, one.done) - one.began
 
 
 def _share(saving: Mapping[Place, Mapping[str, int]], passes: Iterable[Place]) -> dict[str, int]:

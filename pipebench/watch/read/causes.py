@@ -12,6 +12,7 @@ from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
 from pipebench.watch.read.account import STARTS, throws_away
 from pipebench.watch.read.all_made import times_made
+from pipebench.watch.read.begins import begins_twice_s, stream_begins
 from pipebench.watch.read.gather import NO_LOADER, Run, loaders_found
 from pipebench.watch.read.host_use import worker_threads
 from pipebench.watch.read.loop_causes import callbacks, padding, preparing, training
@@ -22,6 +23,7 @@ from pipebench.watch.read.script_cpu import stretches
 from pipebench.watch.read.stalls import period_of, waits_of
 from pipebench.watch.read.warming import warming
 from pipebench.watch.read.without_workers import no_workers
+from pipebench.watch.record.lines import LoaderFound
 
 _OF_RUN = 0.02
 _OF_LOOPS = 0.1  # waits for a core, which scatter more
@@ -48,21 +50,36 @@ def start_up(seen: Seen) -> Iterable[Cause]:
         own = [row for row in rows if row.code in ("start-up", "end-of-pass")]
         spent, saved = sum(row.s for row in own), sum(row.recoverable_s or 0.0 for row in own)
         known = described.get(one.loader)
+        anew = _begun_anew(seen, known, spent) if known is not None else {}
         seldom = known is not None and (known.persistent or one.passes < 2)  # so far, workers have started once
         least = _MOST_ONCE if seldom else _LARGE_ONCE
-        if known is None or not one.workers or not (saved or spent >= least * seen.loops_s):
+        if known is None or not one.workers or not (saved or anew or spent >= least * seen.loops_s):
             continue
         away = throws_away(seen.run, known)
         made = {"made": sum(worker.batches for worker in seen.workers(one))} if away else {}
+        unknown = anew.get("more_s", 0.0) > saved  # what one iterator for all passes would save
+        anew |= {"kept_s": saved} if unknown else {}
         yield Cause(
-            "new-iterators" if away else "start-up", spent, saved or None, one.loader,
+            "new-iterators" if away else "start-up", spent, None if unknown else saved or None, one.loader,
             {
-                **made, "passes": one.passes, "workers": one.workers, "start_method": one.start_method,
+                **made, **anew, "passes": one.passes, "workers": one.workers, "start_method": one.start_method,
                 "persistent": int(known.persistent), "ends_s": sum(row.s for row in own if row.code == "end-of-pass"),
                 "in_validation": int(all(row.code == "validation" for row in seen.rows(loader=one.loader))),
-                **({"again": one.again} if one.again else {}), **({"made_by": one.made_by} if one.made_by else {}),
+                **_as_made(one),
             },
         )  # fmt: skip
+
+
+def _begun_anew(seen: Seen, known: LoaderFound, spent: float) -> dict[str, float]:
+    """What later passes over a stream took to begin it, if that is much. Workers that live on take as long."""
+    begins = stream_begins(seen.run, known)
+    if begins is None or throws_away(seen.run, known) or min(spent, begins.more_s) < MATTERS * seen.loops_s:
+        return {}
+    return {"first_s": begins.first_s, "usual_s": begins.usual_s, "more_s": min(spent, begins.more_s)}
+
+
+def _as_made(one: LoaderResult) -> dict[str, str | int | float]:
+    return {**({"again": one.again} if one.again else {}), **({"made_by": one.made_by} if one.made_by else {})}
 
 
 def _with_inside(rows: Iterable[AccountRow]) -> Iterable[AccountRow]:
@@ -93,7 +110,10 @@ def sampler(seen: Seen) -> Iterable[Cause]:
         spent = seen.s("sampler", "send-indices", loader=one.loader)
         batches = seen.batches(one)
         saved = seen.saved("sampler", "send-indices", loader=one.loader)
-        yield Cause("sampler", spent, saved, one.loader, {"s_per_batch": spent / max(1, batches), "batches": batches})
+        values: dict[str, str | int | float] = {"s_per_batch": spent / max(1, batches), "batches": batches}
+        if twice := begins_twice_s(seen.run, one.loader):
+            values |= {"twice_s": twice, **_as_made(one)}
+        yield Cause("sampler", spent, saved, one.loader, values)
 
 
 def hand_off(seen: Seen) -> Iterable[Cause]:

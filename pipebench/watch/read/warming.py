@@ -27,7 +27,10 @@ Halves = tuple[float, float]
 
 
 def warming(seen: Seen) -> Iterable[Cause]:
-    """What batches at the begin of passes cost more, if workers end with each pass and the loop waits for them."""
+    """What batches at the begin of passes cost more, if workers end with each pass and the loop waits for them.
+
+    Not of a stream: it begins anew in each pass, also in workers that live on (`begins.stream_begins`).
+    """
     for one in seen.in_loop:
         found = _halves(seen.run, one.loader)
         waited = seen.s("wait-for-worker", loader=one.loader)
@@ -48,7 +51,7 @@ def _halves(run: Run, loader: int) -> tuple[float, float, float] | None:
     None if no more is to be seen, or if the later batches are smaller by as much.
     """
     described = loaders_found(run.processes).get(loader)
-    if described is None or described.persistent:
+    if described is None or described.persistent or described.iterable:
         return None
     passes = _passes(run, described)
     if len(passes) < _FEWEST_PASSES or any(_more(workers) <= 0 for workers in passes):

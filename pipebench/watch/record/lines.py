@@ -61,7 +61,8 @@ class HandedOver(NamedTuple):
     `nth` counts the batches of this worker in the pass, from 0. The fetch lasted from `began` to `done`. From
     `pickling` to `sent` the thread `feeder` (the system's number) turned the batch into bytes. Every eighth batch is
     counted: `shared_bytes` are the storages of its tensors, each once, of which `viewed_bytes` are copied but belong to
-    no tensor, and `array_bytes` its NumPy arrays, copied through the pipe. `double_bytes` of both are float64.
+    no tensor, and `array_bytes` its NumPy arrays, copied through the pipe. `double_bytes` of both are float64. Before
+    the first batch of a pass, the fetcher was created in `created_ns`: that of an iterable calls `iter(dataset)`.
     """
 
     task: int
@@ -79,6 +80,7 @@ class HandedOver(NamedTuple):
     array_bytes: int
     viewed_bytes: int = 0
     double_bytes: int = 0
+    created_ns: int = 0
 
 
 class Arrival(NamedTuple):
@@ -210,6 +212,7 @@ class LoaderFound:
 
     `persistent`: workers live from pass to pass. `made` has the file and line of each call that led to its constructor,
     the nearest first (empty: not seen). `undivided`: each worker gives all samples, see `script/dividing.py`.
+    `iterable`: the dataset is; torch begins such a stream anew in each pass, also in workers that live on.
     """
 
     loader: int
@@ -221,6 +224,7 @@ class LoaderFound:
     persistent: bool = False
     made: list[CodePlace] = field(default_factory=list)
     undivided: bool = False
+    iterable: bool = False
 
 
 @line
@@ -228,12 +232,14 @@ class PassBegun:
     """The begin of the `number`-th pass over a loader, from 0. Written after the iterator's construction.
 
     `begin` is the moment before the construction. `again` counts how often the loader had been made anew before.
+    `twice_ns` is what the sampler took before torch began it again, as it does where workers are new.
     """
 
     loader: int
     number: int
     begin: int
     again: int = 0
+    twice_ns: int = 0
 
 
 @line

@@ -132,7 +132,8 @@ class Loaders:
     def _begin_pass(self, iterator: Any, number: int, began: int) -> None:
         self.passes[number] += 1
         self.loop.pass_begins(iterator, number, self.passes[number])
-        self.recording.write(PassBegun(number, self.passes[number], began, self.again[number]))
+        twice_ns = self.loop.arrivals.parts.new_workers_ns
+        self.recording.write(PassBegun(number, self.passes[number], began, self.again[number], twice_ns))
 
     def before_next(self, iterator: Any) -> None:
         """Begins a wait."""
@@ -147,11 +148,11 @@ class Loaders:
         self.relays.drawn(iterator, batch)
         watch_transfers_once(self)
 
-    def watch_fetcher(self, fetcher: Any) -> Any:
-        """Watches a fetcher that was just created, here or in a worker that was forked from here."""
+    def watch_fetcher(self, fetcher: Any, took_ns: int) -> Any:
+        """Watches a fetcher that was just created in `took_ns`, here or in a worker that was forked from here."""
         info = _worker_info()
         if info is not None and self.recording.pid != os.getpid():
-            return self._in_worker(fetcher, info.id) if info.dataset is fetcher.dataset else fetcher
+            return self._in_worker(fetcher, info.id, took_ns) if info.dataset is fetcher.dataset else fetcher
         if not self.loop.here.constructing or local.timer is not None or info is not None:
             return fetcher
         number, _ = self.loop.here.constructing[-1]
@@ -167,7 +168,7 @@ class Loaders:
             finding_transforms.watch_tree(fetcher.dataset, self.recording.patches, may_change=False)
         return wait_parts.watch_making(self.loop.arrivals.parts, fetching.watch_fetcher(fetcher, sums))
 
-    def _in_worker(self, fetcher: Any, number: int) -> Any:
+    def _in_worker(self, fetcher: Any, number: int, took_ns: int) -> Any:
         if local.timer is not None or (self.worker is None and not self.loop.here.constructing):
             return fetcher
         if self.worker is None:
@@ -177,7 +178,7 @@ class Loaders:
             place = WorkerPlace(loader, number, self.passes[loader] + 1, self.recording.file.began)
             self.worker = WatchedWorker(fetching.recording_of(self.recording.settings, place, start_method), place)
             self.worker.prepare(fetcher.dataset)
-        return fetching.watch_fetcher(fetcher, self.worker.sums)
+        return fetching.watch_fetcher(fetcher, self.worker.sums, took_ns)
 
     def guarded(self, act: Callable[..., None], *args: Any) -> None:
         """Runs `act`. A fault in it ends the recording, never the script."""
@@ -241,7 +242,9 @@ def watch_dataloader(loaders: Loaders, module: ModuleType) -> None:
         "timing the pin-memory thread",
         lambda: arrivals.watch_pinning(recording, found, torch_module._utils.pin_memory),
     )
-    recording.guarded("timing the sampler", lambda: wait_parts.watch_sampler(recording.patches, found.parts, base))
+    recording.guarded(
+        "timing the sampler", lambda: wait_parts.watch_sampler(recording.patches, found.parts, torch_module)
+    )
     recording.guarded(
         "finding where loaders are made",
         lambda: watch_makers(recording.patches, loaders.makers, torch_module.DataLoader),
@@ -254,9 +257,10 @@ def watch_dataloader(loaders: Loaders, module: ModuleType) -> None:
     @unseen
     @functools.wraps(plain)
     def create_fetcher(*args: Any, **kwargs: Any) -> Any:
+        began = perf_counter_ns()
         fetcher = plain(*args, **kwargs)
         try:
-            return loaders.watch_fetcher(fetcher) if loaders.recording.on else fetcher
+            return loaders.watch_fetcher(fetcher, perf_counter_ns() - began) if loaders.recording.on else fetcher
         except Exception as error:
             (loaders.worker or loaders).recording.fault("watching a fetcher", error)
             return fetcher
@@ -297,6 +301,8 @@ def _watch_reset(loaders: Loaders, kind: Any) -> None:
         first_iter = args[0] if args else kwargs.get("first_iter", False)
         if loaders.bound is not None and not first_iter:
             loaders.bound.opened(self, loader)
+        if first_iter:
+            loaders.loop.arrivals.parts.begins_again()
         known = not first_iter and loaders.recording.on and self in loaders.loop.passes and not _elsewhere(loaders)
         if known:
             loaders.guarded(loaders.loop.loader_opens, self)

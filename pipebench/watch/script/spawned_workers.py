@@ -8,6 +8,7 @@ import functools
 import sys
 from collections.abc import Iterator
 from importlib.machinery import PathFinder
+from time import perf_counter_ns
 from types import ModuleType
 from typing import Any
 
@@ -65,7 +66,9 @@ def _watch_factory(watched: WatchedWorker, patches: Patches) -> None:
     @unseen
     @functools.wraps(plain)
     def create_fetcher(*args: Any, **kwargs: Any) -> Any:
+        began = perf_counter_ns()
         fetcher = plain(*args, **kwargs)
+        took_ns = perf_counter_ns() - began
         if local.timer is not None or not watched.recording.on:
             return fetcher
         try:
@@ -74,7 +77,7 @@ def _watch_factory(watched: WatchedWorker, patches: Patches) -> None:
             if not prepared:
                 prepared.append(True)
                 watched.prepare(fetcher.dataset)
-            return fetching.watch_fetcher(fetcher, watched.sums)
+            return fetching.watch_fetcher(fetcher, watched.sums, took_ns)
         except Exception as error:
             watched.recording.fault("watching a fetcher", error)
             return fetcher

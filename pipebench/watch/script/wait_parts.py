@@ -34,18 +34,24 @@ class Passed(NamedTuple):
 
 
 class WaitParts(threading.local):
-    """The time of each part of the current `next()` of this thread. `asked` and `got` bound its last wait for a queue.
+    """The time of each part of the current `next()` of this thread, or of the construction of an iterator.
 
-    What happens inside a fetch is not counted: there, a loader is a part of a sample.
+    `asked` and `got` bound its last wait for a queue. `new_workers_ns` is what the sampler took before torch began it
+    once more: see `watch_sampler`. What happens inside a fetch is not counted: there, a loader is a part of a sample.
     """
 
     def __init__(self) -> None:
         self.timer = StageTimer()
-        self.asked = self.got = 0
+        self.asked = self.got = self.new_workers_ns = 0
 
     def begin(self) -> None:
         self.timer.sums[: len(WAIT_PARTS)] = [0] * len(WAIT_PARTS)
+        self.new_workers_ns = 0
         self.timer.begin()
+
+    def begins_again(self) -> None:
+        """Notes that torch is about to begin the sampler again, because the workers are new."""
+        self.new_workers_ns = self.timer.sums[SAMPLER]
 
     def take(self) -> list[int]:
         """Nanoseconds of each part since `begin`."""
@@ -129,9 +135,16 @@ def in_part(parts: WaitParts, function: Callable[..., Any], part: int) -> Callab
     return parted
 
 
-def watch_sampler(patches: Patches, parts: WaitParts, base: Any) -> None:
-    """Patches the base class of the iterators. Samplers and batch samplers run inside its `_next_index`."""
+def watch_sampler(patches: Patches, parts: WaitParts, module: Any) -> None:
+    """Patches torch's module of loaders. Samplers and batch samplers run inside `_next_index` of its iterators.
+
+    A sampler whose `__iter__` makes a whole list does its work before. The module calls `iter` for samplers only: in
+    the constructor of an iterator, and in `_reset`, which a constructor with workers calls as well. So the list is made
+    twice for a pass with new workers, and once for one with workers that live on.
+    """
+    base = module._BaseDataLoaderIter
     patches.replace(base, "_next_index", in_part(parts, base._next_index, SAMPLER))
+    patches.replace(module, "iter", in_part(parts, vars(module).get("iter", iter), SAMPLER))
 
 
 def watch_sending(patches: Patches, parts: WaitParts, with_workers: Any) -> None:

@@ -50,7 +50,7 @@ class Sums:
         self.teller = Teller(recording, self.timer, place.loader)
         self.pace = Pace(place.run_began, place.first_pass, _FIRST)
         self.room = SINGLE // (1 + place.first_pass)
-        self.number = 0
+        self.number = self.created_ns = 0
         self.looks = True
         self.round = place.first_pass - 1
         self.fetched = 0

@@ -44,16 +44,18 @@ def held_weakly(fetcher: Any) -> Callable[[], tuple[Any, Callable[..., Any]]]:
     return fetcher_and_fetch
 
 
-def watch_fetcher(fetcher: Any, sums: Sums) -> Any:
+def watch_fetcher(fetcher: Any, sums: Sums, took_ns: int = 0) -> Any:
     """Times `fetch` and `collate_fn` of `fetcher`, and puts a proxy of the dataset into it while it fetches.
 
-    `fetcher` is an internal object of torch, which scripts do not see.
+    `fetcher` is an internal object of torch, which scripts do not see. It was created in `took_ns`: that of an iterable
+    dataset begins the stream.
     """
     name, stand_in_for = standins.stand_in_for(fetcher, sums)
     fetcher.collate_fn = _collate(fetcher.collate_fn)
     held = held_weakly(fetcher)
     sums.round += 1
     sums.number = 0
+    sums.created_ns = took_ns
 
     @unseen
     def fetch(*index: Any) -> Any:
@@ -103,7 +105,8 @@ def _note(sums: Sums, began: int, counts: tuple[int, int], outcome: tuple[bool, 
             sums.look_into(found)
         sums.batch(began, sums.timer.last, *counts, *outcome)
         if found is not None and sums.place.worker is not None:
-            pickling.meter.made(found, sums.round, sums.number, began, sums.timer.last)
+            created_ns = sums.created_ns if sums.number == 0 else 0
+            pickling.meter.made(found, sums.round, sums.number, began, sums.timer.last, created_ns)
         sums.number += 1
     except Exception as error:
         sums.recording.fault("adding up a batch", error)

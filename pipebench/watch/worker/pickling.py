@@ -101,12 +101,16 @@ class _Reducers:
 
 
 class _Fetched(NamedTuple):
-    """A batch that the worker made: its pass, its number in the pass, and the moments of its fetch."""
+    """A batch that the worker made: its pass, its number in the pass, and the moments of its fetch.
+
+    `created_ns` is what the fetcher took before the first batch of a pass: see `HandedOver`.
+    """
 
     number_of_pass: int
     nth: int
     began: int
     done: int
+    created_ns: int = 0
 
 
 class Meter:
@@ -127,9 +131,9 @@ class Meter:
         self.wall = self.cpu = self.batches = self.bytes = 0
         return taken
 
-    def made(self, batch: object, number_of_pass: int, nth: int, began: int, done: int) -> None:
-        """Notes that the worker has just made `batch`, its `nth` of the pass. Its feeder thread will pickle it soon."""
-        self._made.append((id(batch), _Fetched(number_of_pass, nth, began, done)))
+    def made(self, batch: object, *fetched: int) -> None:
+        """Notes the fields of `_Fetched` of a `batch` that was just made. The feeder thread will pickle it soon."""
+        self._made.append((id(batch), _Fetched(*fetched)))
 
     def about(self, message: object) -> tuple[int, _Fetched] | None:
         """The task number of a message in the queue, and its fetch; None if it is not a batch that was made here."""
@@ -191,8 +195,8 @@ def watch_queue(patches: Patches) -> None:
             if crossing is not None:
                 meter.counts = crossing.counted()
             if follows and meter.counts is not None:
-                line = HandedOver(task, *fetched, began, ended, threading.get_native_id(), len(data), *meter.counts)
-                meter.handed(line)
+                sent = began, ended, threading.get_native_id(), len(data)
+                meter.handed(HandedOver(task, *fetched[:4], *sent, *meter.counts, fetched.created_ns))
             return data
 
     def counted(crossing: Crossing, obj: Any, protocol: Any) -> Any:

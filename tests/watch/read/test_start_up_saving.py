@@ -1,10 +1,11 @@
-"""What workers that live on would save of the start of a pass: also what only a new worker does."""
+"""What workers that live on would save of the start of a pass: also what only a new worker does, but of no stream."""
 
 from types import SimpleNamespace
 
 import pytest
 
 from pipebench.watch.read.account import Spent, start_up_saving_ns
+from pipebench.watch.read.begins import stream_begins
 from pipebench.watch.record.lines import HandedOver
 from pipebench.watch.record.spent import ROWS
 
@@ -12,18 +13,25 @@ MS = 1_000_000
 PASSES = 4
 
 
-def _saved_ms(first_ms, later_ms):
-    """The milliseconds of the later starts that could be saved: each start took 1,600 ms."""
+def _run(first_ms, later_ms, created_ms=0):
     handed = [
-        HandedOver(task, one, task, 0, took * MS, 0, took * MS, 1, 10, 1, 100, 0, 0)
+        HandedOver(task, one, task, 0, took * MS, 0, took * MS, 1, 10, 1, 100, 0, 0, 0, 0, created_ms * MS * (not task))
         for one in range(PASSES)
         for task, took in enumerate((first_ms, *later_ms))
     ]
-    run = SimpleNamespace(sums=lambda loader: [(1, SimpleNamespace(handed=handed))])
+    return SimpleNamespace(sums=lambda loader: [(1, SimpleNamespace(handed=handed))])
+
+
+def _loader(iterable):
+    return SimpleNamespace(loader=1, workers=1, persistent=False, iterable=iterable)
+
+
+def _saved_ms(run, iterable=False):
+    """The milliseconds of the later starts that could be saved: each start took 1,600 ms."""
     spent = Spent(0)
     for one in range(PASSES):
         spent.passes[1, one] = [1600 * MS if name == "start-up" else 0 for name in ROWS]
-    found = start_up_saving_ns(run, SimpleNamespace(loader=1, workers=1, persistent=False), spent)
+    found = start_up_saving_ns(run, _loader(iterable), spent)
     return sum(rows.get("start-up", 0) for rows in found.values()) / MS
 
 
@@ -37,4 +45,17 @@ def _saved_ms(first_ms, later_ms):
     ],
 )
 def test_what_a_later_pass_saves(first_ms, later_ms, saved_ms):
-    assert _saved_ms(first_ms, later_ms) == saved_ms
+    assert _saved_ms(_run(first_ms, later_ms)) == saved_ms
+
+
+def test_a_stream_begins_anew_also_in_workers_that_live_on():
+    """To call iter(dataset) takes 500 ms, and to fill a buffer 1,000 ms. The start of the process takes 80 ms."""
+    run = _run(1020, (20, 20), created_ms=500)
+    assert _saved_ms(run, iterable=True) == 3 * 80
+    found = stream_begins(run, _loader(True))
+    assert (found.first_s, found.usual_s, found.more_s) == pytest.approx((1.52, 0.02, 3 * 1.5))
+
+
+def test_nothing_tells_how_another_pass_begins():
+    assert stream_begins(_run(1020, (20, 20)), _loader(False)) is None
+    assert stream_begins(_run(1020, ()), _loader(True)) is None

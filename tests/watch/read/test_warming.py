@@ -14,11 +14,11 @@ from pipebench.watch.record.lines import HandedOver
 
 def _run(
     cost: Callable[[int], float], *, persistent: bool = False, wait: int = 1000, batches: int = 25, passes: int = 3,
-    workers: int = 2, size: Callable[[int], int] = lambda nth: 100,
+    workers: int = 2, size: Callable[[int], int] = lambda nth: 100, iterable: bool = False,
 ) -> Planted:  # fmt: skip
     """Workers whose batch number n takes `cost(n)` ms in each pass. The loop waits for `wait` ms in a pass."""
     run = Planted()
-    run.loader(**TRAINS, wait_for_worker=wait, persistent=persistent, passes=passes)
+    run.loader(**TRAINS, wait_for_worker=wait, persistent=persistent, passes=passes, iterable=iterable)
     for number in range(workers * passes):
         handed, now = [], 0
         for nth in range(batches):
@@ -53,6 +53,7 @@ def test_no_more_is_saved_than_the_loop_waited() -> None:
     [
         {"cost": lambda nth: 20},
         {"cost": _filling, "persistent": True},
+        {"cost": _filling, "iterable": True},
         {"cost": _filling, "wait": 0},
         {"cost": lambda nth: 30 if nth < 5 else 10, "batches": 9},
         {"cost": lambda nth: 10 if nth < 13 else 30},
@@ -63,8 +64,8 @@ def test_no_more_is_saved_than_the_loop_waited() -> None:
         {"cost": _filling, "size": lambda nth: 3000 if nth < 13 else 1000},
     ],
     ids=[
-        "even", "persistent", "no-wait", "few-batches", "later", "slightly", "one-pass", "two-passes", "two-workers",
-        "long-samples-first",
+        "even", "persistent", "stream", "no-wait", "few-batches", "later", "slightly", "one-pass", "two-passes",
+        "two-workers", "long-samples-first",
     ],
 )  # fmt: skip
 def test_else_nothing_is_said(how: dict[str, Any]) -> None:

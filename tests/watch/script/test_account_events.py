@@ -5,17 +5,15 @@ from __future__ import annotations
 import gc
 import multiprocessing.context
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
-from clockwork import US, Clock, Training, phases_us, run_by
+from clockwork import US, Clock, Training, phases_us, rows, run_by
 from torch.utils.data import DataLoader, Dataset
 
 from pipebench import watching
-from pipebench.results.account import AccountRow
-from pipebench.results.watched import WatchResult
 from pipebench.watch.record import recording
 from pipebench.watch.record.lines import LoopSums
 
@@ -72,24 +70,6 @@ TRAINED = {"forward": 20, "backward": 30, "optimiser": 5, "other": 7}
 
 def loader(**how: Any) -> Any:
     return DataLoader(Numbers(), batch_size=2, **how)
-
-
-def rows(result: WatchResult) -> dict[str, float]:
-    """ "code loader" -> microseconds. A loop inside "validation" gives "validation: code loader"."""
-    account = result.account
-    assert account is not None
-    spent_ns = sum(round(one.s * 1e9) for one in account.rows)
-    assert spent_ns == round(account.wall_s * 1e9)
-    return dict(_named(account.rows, ""))
-
-
-def _named(found: Iterable[AccountRow], before: str) -> Iterator[tuple[str, float]]:
-    for one in found:
-        if one.inside:
-            assert sum(round(inner.s * 1e9) for inner in one.inside) == round(one.s * 1e9)
-            yield from _named(one.inside, f"{one.code}: ")
-        elif one.s:
-            yield f"{before}{one.code} {one.loader or ''}".strip(), round(one.s * 1e6, 3)
 
 
 def test_every_microsecond_is_in_its_row() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import types
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ def test_each_name_that_is_replaced_exists(release: str, tmp_path: Path, monkeyp
     """What `watch` replaces is taken from `watch` itself."""
     replaced = _replaced(tmp_path, monkeypatch)
     stored = {(owner, name) for owner, names in NAMES[release].items() for name in names}
+    replaced -= {("torch.utils.data.dataloader", "iter")}  # hides the built-in function there
     assert len(replaced) == 13 and replaced - _NOT_LOOKED_UP.get(release, set()) == stored
 
 
@@ -53,6 +55,15 @@ def test_the_parts_of_the_wait_lie_where_they_are_looked_for(release: str) -> No
     assert {"_next_index", "fetch", "pin_memory"} <= set(found["_SingleProcessDataLoaderIter"]["_next_data"])
     assert "_sampler_iter" in found["_BaseDataLoaderIter"]["_next_index"]
     assert found["torch.utils.data._utils.pin_memory"]["_pin_memory_loop"][:2] == ["in_queue", "out_queue"]
+
+
+def test_the_samplers_begin_in_the_module_of_loaders() -> None:
+    """In the constructor of an iterator and in `_reset`: nothing else there calls `iter`."""
+    module = torch_dataloader.__name__
+    kinds = [one for one in vars(torch_dataloader).values() if getattr(one, "__module__", "") == module]
+    methods = [one for kind in kinds for one in vars(kind).values() if isinstance(one, types.FunctionType)]
+    base = torch_dataloader._BaseDataLoaderIter
+    assert {one for one in methods if "iter" in one.__code__.co_names} == {base.__init__, base._reset}
 
 
 def test_a_missing_name_costs_one_part_and_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

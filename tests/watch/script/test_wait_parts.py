@@ -150,6 +150,7 @@ def test_the_classes_of_torch_are_as_before() -> None:
     before = [dict(vars(kind)) for kind in kinds]
     _loop(DataLoader(Numbers(), BATCH))
     assert [dict(vars(kind)) for kind in kinds] == before
+    assert "iter" not in vars(torch_dataloader)
 
 
 # --- one queue

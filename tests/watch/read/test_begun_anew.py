@@ -1,0 +1,76 @@
+"""What each pass does anew, whether its workers are new or live on: a stream begins, and a sampler makes its list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from planted_runs import MS, TRAINS, Planted, said
+
+from pipebench.watch.record.lines import HandedOver
+
+
+def _stream(*, start_up: int, **how: Any) -> Planted:
+    """Nine passes over a stream. To begin it takes 900 ms, and a batch 40 ms."""
+    run = Planted()
+    run.loader(passes=9, start_up=start_up, forward=1000, iterable=True, **how)
+    first = HandedOver(0, 0, 0, 0, 860 * MS, 0, 860 * MS, 1, 0, 0, 0, 0, 0, created_ns=80 * MS)
+    later = first._replace(task=1, nth=1, done=40 * MS, sent=40 * MS, created_ns=0)
+    run.worker(handed=[one._replace(number_of_pass=number) for one in (first, later) for number in range(9)])
+    return run
+
+
+BEGUN = (
+    "Each pass begins the stream anew, also in workers that live on: its first batch took 940 ms, and a usual one "
+    "40.0 ms, 7.20 s more in all."
+)
+HELPS = (
+    " What can help: one iterator for all passes, over a stream that does not end, a smaller shuffle buffer, or "
+    "decoding after that buffer."
+)
+
+
+def test_a_stream_that_begins_anew_in_each_pass() -> None:
+    """Only the start of the processes is promised: 60 ms in each later pass. What else would save, nobody knows."""
+    account = _stream(start_up=1000).account()
+    cause = account.causes[0]
+    assert (cause.code, cause.s, cause.recoverable_s) == ("start-up", pytest.approx(9), None)
+    (row,) = [one for one in account.rows if one.code == "start-up"]
+    assert row.recoverable_s == pytest.approx(8 * 0.06)
+    assert (
+        f"9 passes over loader 1. {BEGUN} persistent_workers=True could save about 480 ms (predicted, not tried), and "
+        f"more only where the dataset keeps what it made, such as an open archive.{HELPS}" in said(account)
+    )
+
+
+def test_a_stream_that_begins_anew_in_workers_that_live_on() -> None:
+    account = _stream(start_up=940, persistent=True).account()
+    assert account.causes[0].code == "start-up"
+    assert f"9 passes over loader 1. {BEGUN}{HELPS}" in said(account)
+
+
+def test_processes_that_take_longer_to_start_than_a_stream() -> None:
+    account = _stream(start_up=2940).account()
+    assert account.causes[0].recoverable_s == pytest.approx(8 * 2)
+    assert f"persistent_workers=True could save about 16.0 s (predicted, not tried). {BEGUN}{HELPS}" in said(account)
+
+
+def test_a_sampler_that_begins_twice_where_workers_are_new() -> None:
+    """Workers that live on would save one of its two calls in each later pass, and nothing of the first pass."""
+    run = Planted()
+    run.loader(**TRAINS, sampler=2000, start_up=10, passes=6, twice=990)
+    account = run.account()
+    assert account.causes[0].code == "sampler" and account.causes[0].s == account.causes[0].recoverable_s
+    assert said(account).startswith(
+        "The sampler of loader 1 took 12.0 s of the run's 18.2 s (66 %), 20.0 ms a batch, in the script's own process. "
+        "A sampler that takes hardly any time could save about 12.0 s (predicted, not tried). torch calls its __iter__ "
+        "twice where workers are new. persistent_workers=True would save the second call: about 4.95 s."
+    )
+
+
+def test_a_device_is_idle_while_the_sampler_begins() -> None:
+    """Of 400 ms of the sampler, the loop waited for 100. There, the device was idle for a quarter of the waits."""
+    run = Planted()
+    run.loader(**TRAINS, wait_for_worker=900, sampler=400, asked=100, idle=325)
+    (row,) = [one for one in run.account().rows if one.code == "sampler"]
+    assert row.recoverable_s == pytest.approx(0.3 + 0.25 * 0.1)
