@@ -208,7 +208,7 @@ def _sync_points(one: Cause, values: Any, part: str) -> str:
 def _stage(one: Cause, values: Any, part: str) -> str:
     """The stage is named by the sentence on the iteration, which follows."""
     used_up = f" More workers do not help: {_of_cores(values)}." if values.get("used_up") else ""
-    return f"{_waits(one, part)}." + _saving(one, "Faster loading") + used_up
+    return f"{_waits(one, part)}." + _saving(one, "Faster loading") + used_up + _on_device(values)
 
 
 def _pickling(one: Cause, values: Any, part: str) -> str:
@@ -226,7 +226,17 @@ def _threads(one: Cause, values: Any, part: str) -> str:
 
 
 def _cores(one: Cause, values: Any, part: str) -> str:
-    return f"{_waits(one, part)}: {_of_cores(values)}. Only cheaper loading helps, not more workers."
+    return f"{_waits(one, part)}: {_of_cores(values)}. Cheaper loading helps, not more workers.{_on_device(values)}"
+
+
+def _on_device(values: Any) -> str:
+    """What an idle device could do in place of the workers; "" if there is none, or nothing for it."""
+    if "device_idle" not in values:
+        return ""
+    return (
+        f" Or do {values['stage']} on the device, for a whole batch, if its samples have one size by then: it idles "
+        f"for {percent(values['device_idle'])} of the time, and no more than that could be saved so (not tried)."
+    )
 
 
 def _of_cores(values: Any) -> str:
@@ -272,6 +282,22 @@ def _uneven_workers(one: Cause, values: Any, part: str) -> str:
 def _nth(number: int) -> str:
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
+
+
+_GROWS = {
+    "forward": "Forward", "backward": "Backward", "optimiser": "The optimiser's step",
+    "other": "Work in the loop besides training", "before-backward": "What comes before backward (data and forward)",
+}  # fmt: skip
+
+
+def _slower_steps(one: Cause, values: Any, part: str) -> str:
+    times = values["late_s"] / values["early_s"]
+    return (
+        f"{_GROWS[values['phase']]} takes longer and longer, as where the loop keeps a graph or a list that grows: "
+        f"{seconds(values['early_s'])} of an iteration in the second fifth of the loop, and "
+        f"{seconds(values['late_s'])} in the last one ({times:.1f} times as long). What came on top since took {part}."
+        + _saving(one, "Detaching or dropping what it keeps")
+    )
 
 
 def _training(one: Cause, values: Any, part: str) -> str:
@@ -334,6 +360,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
         f"{_waits(one, part)}, though they are busy only {percent(values['busy'])} of the time."
         + _saving(one, "Faster loading")
     ),
+    "slower-steps": _slower_steps,
     "training": _training,
     "outside-loops": lambda one, values, part: f"Between the loops (checkpoints, other work) it took {part}.",
     "before-loops": lambda one, values, part: f"Imports, data set and model, before the first loop, took {part}, once.",

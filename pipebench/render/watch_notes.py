@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipebench.results.watched import ONE_OF_RANKS, Note
-from pipebench.units import counted, printable, seconds, size
+from pipebench.units import counted, percent, printable, seconds, size
 
 Values = dict[str, Any]
 
@@ -140,6 +140,12 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
     "undivided": lambda found: (
         f"Each of the {found['workers']} workers of loader {found['loader']} gives all samples, unless something "
         f"divides them: nothing in the code of {found['dataset']} asks for the worker (get_worker_info)."
+    ),
+    "nested-lists": lambda found: (
+        f"Functions of datasets take {percent(found['share'])} of the time of samples of loader {found['loader']}, and "
+        f"its column {found['column']} is stored as lists in lists, which they put together list by list. If all "
+        f"its samples have one shape, store it as Array{found['dimensions']}D (dataset.cast_column): then each is one "
+        "block."
     ),
     "float64": lambda found: (
         f"A batch of loader {found['loader']} holds {size(found['bytes'])} of float64. If the model computes in "

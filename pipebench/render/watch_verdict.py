@@ -186,6 +186,10 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
         f"do the work besides training less often, or in another thread. Now it takes {seconds(move.took_s or 0.0)} of "
         "the run"
     ),
+    "keep-less": lambda move: (
+        "find what the loop keeps from one iteration to the next, and detach it or drop it: a hidden state or a loss "
+        "with its graph, a list of outputs, a hook that is registered again"
+    ),
     "prepare-in-workers": lambda move: (
         f"do the work on batches before the model in the workers of loader {move.loader}: in its dataset, or in "
         "collate_fn" + (f", with {setting('num_workers', move.made_by)}={move.to_workers}" if move.to_workers else "")

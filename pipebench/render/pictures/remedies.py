@@ -33,6 +33,7 @@ _SAVES = {
     "off-the-path": "less besides training",
     "in-workers": "work in the workers",
     "one-tensor": "samples in one tensor",
+    "less-kept": "keeping less",
 }
 
 

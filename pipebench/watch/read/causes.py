@@ -20,6 +20,7 @@ from pipebench.watch.read.moves import LEAST_CORES, USED_UP, cores_of, idle_core
 from pipebench.watch.read.moves import busy as busy_of
 from pipebench.watch.read.of_causes import MATTERS, Seen, stage_values
 from pipebench.watch.read.script_cpu import stretches
+from pipebench.watch.read.slower_steps import slower_steps
 from pipebench.watch.read.stalls import period_of, waits_of
 from pipebench.watch.read.warming import warming
 from pipebench.watch.read.without_workers import no_workers
@@ -372,8 +373,8 @@ def memory(seen: Seen) -> Iterable[Cause]:
 
 KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
     start_up, warming, validation, sampler, hand_off, _plain("pin", "pin"),
-    _plain("host-to-device", "host-to-device", on_device=True), preparing, padding, callbacks, no_workers, competing,
-    short_of_cores, waiting,
+    _plain("host-to-device", "host-to-device", on_device=True), preparing, padding, callbacks, slower_steps,
+    no_workers, competing, short_of_cores, waiting,
 )  # fmt: skip
 
 

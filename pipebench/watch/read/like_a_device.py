@@ -26,7 +26,7 @@ def like_a_device(run: Run, loader: int) -> bool:
     single = [
         (one.phases_ns[OTHER], one.process_cpu_ns - before.process_cpu_ns)
         for before, one in itertools.pairwise(turns)
-        if one.turns == 1 and one.first and one.trained and _follows(before, one)
+        if one.turns == 1 and one.first and one.trained and follows(before, one)
     ]
     spent = [other for other, _ in single]
     if len(spent) < _FEWEST or not sum(spent):
@@ -35,5 +35,6 @@ def like_a_device(run: Run, loader: int) -> bool:
     return sum(cpu for _, cpu in single) <= _ON_CPU * sum(spent) and tenths[-1] - tenths[0] <= _SPREAD * median(spent)
 
 
-def _follows(before: LoopSums, one: LoopSums) -> bool:
+def follows(before: LoopSums, one: LoopSums) -> bool:
+    """Whether the iterations of `one` come right after those of `before`, in the same pass."""
     return before.number_of_pass == one.number_of_pass and before.first + before.turns == one.first

@@ -235,7 +235,7 @@ _OF_RUN = {
     "padding": "pad-to-longest", "unequal-lengths": "batch-by-length", "few-cores": "use-all-cores",
     "each-makes-all": "divide-first", "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly",
     "periodic-stalls": "raise-prefetch-factor", "head-of-line": "any-order",
-    "workers-compete": "lower-num-workers",
+    "workers-compete": "lower-num-workers", "slower-steps": "keep-less",
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from pipebench.host.children import named
 from pipebench.results.watched import LoaderResult, Note, StageResult
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.standstill import Standstill
-from pipebench.watch.read.gather import Process, Run
+from pipebench.watch.read.gather import Process, Run, loaders_found
 from pipebench.watch.record.lines import Fault, FetchSums, LoopSums, SpanNotFound
 from pipebench.watch.record.program_lines import LeftOn
 from pipebench.watch.record.record_file import WITHOUT_GRADIENTS
@@ -16,6 +16,7 @@ from pipebench.watch.record.worker_lines import WorkerGone
 
 Values = dict[str, str | int | float]
 _NS = 1e-9
+_MOSTLY = 0.5  # of the time in which samples are made
 _LEAST_DOUBLES = 1_000_000  # bytes of a batch
 
 
@@ -42,6 +43,19 @@ def _doubles(run: Run, loader: int) -> Iterator[Note]:
     doubles = sum(one.double_bytes for one in handed)
     if handed and doubles >= _LEAST_DOUBLES * len(handed) and 2 * doubles >= held:
         yield Note("float64", {"loader": loader, "bytes": doubles / len(handed)})
+
+
+def nested_notes(run: Run, stages: Sequence[StageResult]) -> Iterator[Note]:
+    """Notes the column of a dataset of Hugging Face with most dimensions, where that library's functions take longest.
+
+    Its datasets hold no code of the user, so all rows of functions are the library's.
+    """
+    for loader, found in loaders_found(run.processes).items():
+        share = sum(one.worker_share for one in stages if one.loader == loader and one.kind in ("function", "getitem"))
+        if found.nested and share >= _MOSTLY:
+            column = max(found.nested, key=lambda name: found.nested[name])
+            values: Values = {"column": column, "dimensions": found.nested[column], "share": share}
+            yield Note("nested-lists", {"loader": loader, **values})
 
 
 def _hidden(run: Run, loader: int) -> Iterator[Note]:

@@ -13,6 +13,7 @@ from pipebench.watch.record.lines import LoopSums, PassBegun
 from pipebench.watch.record.spent import TimeSpent
 
 MATTERS = 0.05  # of the time of the loops; less is within their scatter
+_IDLES = 0.1  # of the time: a device that could do a transform of the workers
 ONCE = ("interpreter", "before-loops", "after-loops", "exit", "not-recorded")
 
 
@@ -88,10 +89,12 @@ class Seen:
 
 
 def stage_values(seen: Seen, one: LoaderResult) -> dict[str, str | int | float]:
-    stage = seen.stage(one)
+    stage, idle = seen.stage(one), seen.result.device_idle
     if stage is None:
         return {}
+    moved = idle is not None and idle.share >= _IDLES and stage.kind == "transform" and not stage.includes_read
     return {
         "stage": stage.name, "kind": stage.kind, "includes_read": int(stage.includes_read),
         "stage_share": stage.worker_share, "sample_s": one.sample_s or 0.0,
+        **({"device_idle": idle.share} if idle is not None and moved else {}),
     }  # fmt: skip

@@ -36,6 +36,7 @@ from pipebench.watch.read.moves import in_its_words, move_of_run
 from pipebench.watch.read.notes import (
     loader_notes,
     lost,
+    nested_notes,
     process_notes,
     span_notes,
     standstill_notes,
@@ -45,6 +46,7 @@ from pipebench.watch.read.notes import (
 )
 from pipebench.watch.read.prepared import idle_of, with_prepared
 from pipebench.watch.read.series import by_worker, over_time
+from pipebench.watch.read.slower_steps import with_less_kept
 from pipebench.watch.read.together import sharing, with_training
 from pipebench.watch.read.verdict import diagnose, nothing_watched
 from pipebench.watch.read.waiting import wait_parts
@@ -132,6 +134,7 @@ def summarise(
             *tools_left_on(run),
             *stopped_workers(run, footprint),
             *span_notes(run, options.functions, stages),
+            *nested_notes(run, stages),
             *unseen(run, footprint),
             *host_notes(run, used, loaders, usable_cores),
             *drilling_notes(looks),
@@ -146,7 +149,7 @@ def summarise(
     )
     given = busy_shares(made), made_in_loop(loaders), idle_of(result), usable_cores
     found = None if options.bound else account(run, lived, *given)
-    result = dataclasses.replace(result, account=(where := with_one_tensor(found, result)))
+    result = dataclasses.replace(result, account=(where := with_less_kept(with_one_tensor(found, result), run)))
     verdict, next_move = diagnose(result, _by_threads(run))
     if described and not loaders:
         verdict = Verdict("no-such-loader", loader=options.loader, loaders=len(set(described) - {NO_LOADER}))

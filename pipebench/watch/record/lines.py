@@ -212,7 +212,8 @@ class LoaderFound:
 
     `persistent`: workers live from pass to pass. `made` has the file and line of each call that led to its constructor,
     the nearest first (empty: not seen). `undivided`: each worker gives all samples, see `script/dividing.py`.
-    `iterable`: the dataset is; torch begins such a stream anew in each pass, also in workers that live on.
+    `iterable`: the dataset is; torch begins such a stream anew in each pass, also in workers that live on. `nested` has
+    the dimensions of columns that are lists in lists, see `script/nested_columns.py`.
     """
 
     loader: int
@@ -225,6 +226,7 @@ class LoaderFound:
     made: list[CodePlace] = field(default_factory=list)
     undivided: bool = False
     iterable: bool = False
+    nested: dict[str, int] = field(default_factory=dict)
 
 
 @line

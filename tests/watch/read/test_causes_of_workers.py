@@ -15,7 +15,7 @@ from pipebench.watch.launch.footprint import Footprint, Held
 from pipebench.watch.read.account import MadeInLoop, account
 from pipebench.watch.read.causes import _resting
 from pipebench.watch.read.gather import Process, Run, ShownTime
-from pipebench.watch.record.lines import FetchSums, LoopSums
+from pipebench.watch.record.lines import FetchSums, LoopSums, NewStage, StageName
 
 
 @pytest.mark.parametrize(
@@ -164,3 +164,34 @@ def test_fewer_workers_do_not_save_the_waits_that_other_processes_cause(others: 
     found = run.account(2, Footprint(load=Load(10.0, others, 0.0), machine_cores=2))
     one = next(cause for cause in found.causes if cause.code == "workers-compete")
     assert (one.s, one.recoverable_s) == pytest.approx((0.4, saved), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("kind", "idle", "cpu", "code", "told"),
+    [
+        ("transform", 1000, 1.0, "stage", True),
+        ("transform", 1000, 0.7, "cores-used-up", True),
+        ("transform", 100, 1.0, "stage", False),
+        ("decode", 1000, 1.0, "stage", False),
+        ("transform", None, 0.7, "cores-used-up", False),
+    ],
+)
+def test_a_transform_that_an_idle_device_could_do(
+    kind: str, idle: int | None, cpu: float, code: str, told: bool
+) -> None:
+    """The device idles for so many ms of 2 s, while two workers use nearly all of 1.5 cores."""
+    run = Planted()
+    run.loader(**TRAINS, wait_for_worker=1000, cpu=100, idle=idle)
+    for number in range(2):
+        run.worker(number, cpu=cpu)
+    first = NewStage(1, StageName(kind, "Normalize"))
+    run.workers = [
+        Process([first if isinstance(one, NewStage) and one.number == 1 else one for one in worker.lines])
+        for worker in run.workers
+    ]
+    account = run.account(1.5)
+    assert code in [one.code for one in account.causes]
+    text = said(account)
+    wanted = "Or do Normalize on the device, for a whole batch, if its samples have one size by then: it idles for 50 %"
+    assert (wanted in text) == ("on the device" in text) == told
+    assert "not more workers" in text or "More workers do not help" in text

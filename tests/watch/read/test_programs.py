@@ -271,3 +271,20 @@ def test_batches_of_float64(shared: float, viewed: float, arrays: float, doubles
     said = [sentence(one) for one in notes if one.code == "float64"]
     assert bool(said) == bool(told)
     assert not told or said[0].startswith(f"A batch of loader 1 holds {told} of float64. If the model")
+
+
+@pytest.mark.parametrize(
+    ("kind", "nested", "told"), [("function", 3, True), ("function", 0, False), ("decode", 3, False)]
+)
+def test_lists_in_lists_that_a_library_puts_together(kind: str, nested: int, told: bool) -> None:
+    columns = {"box": 2, "image": nested} if nested else {}
+    stages = NewStage(1, StageName(kind, "format_table")), NewStage(2, StageName("collate", "default_collate"))
+    sums = FetchSums(1, 0, 40 * MS, batches=2, samples=16, busy_ns=32 * MS, stages_ns={1: 24 * MS, 2: 8 * MS})
+    found = _result(_found(1, nested=columns), PassBegun(1, 0, 0), _turns(1, 5), worker=(*stages, sums))
+    said = [sentence(one) for one in found.notes if one.code == "nested-lists"]
+    assert bool(said) == told
+    assert not told or said[0] == (
+        "Functions of datasets take 75 % of the time of samples of loader 1, and its column image is stored as lists "
+        "in lists, which they put together list by list. If all its samples have one shape, store it as Array3D "
+        "(dataset.cast_column): then each is one block."
+    )
