@@ -2,6 +2,9 @@
 
 A byte is a quarter of a float: collate and hand-off move a quarter, and the workers do less. The values are the same,
 bit for bit: the same operations run on the whole batch. That is checked before, on some samples of each worker.
+
+With a device, the floats are better made there, after a copy of bytes. That is predicted, and not tried: a trial makes
+them before the loop has its batch, on the host, so it would measure a larger copy and work that the loop need not do.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from pipebench.watch.trial.edits import Edit, Refused
 PLACE = 7
 TITLE = "normalising in the loop"
 COST = "work in the training process"
+ON_DEVICE, COST_ON_DEVICE = "normalising on the device", "work of the device; values may differ in the last bit"
 LEAST_SHARE = 0.1  # of the time of the workers: float, normalise and collate together
 HOW = (
     "End the Compose with bytes: PILToTensor() in place of ToTensor() and Normalize().",
@@ -31,18 +35,25 @@ HOW_OF_CONVERSION = (
     "End the Compose before its {0}: what comes to that are bytes.",
     "In the loop, for each batch: x = normalize(convert(x)), with that {0} and Normalize.",
 )
+AFTER_COPY = "Do that after the copy of the batch to the device: its bytes are a quarter of the floats."
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
-    if tried or not seen.workers or seen.device or not seen.waits or not share_of(seen, "transform", LAST):
+    if tried or not seen.workers or not seen.waits or not share_of(seen, "transform", LAST):
         return None
     share = sum(share_of(seen, "transform", name) for name in (*FIRST, *chains.CONVERSIONS, LAST))
     share += share_of(seen, "collate")
     if share < LEAST_SHARE:
         return None
+    predicted, at = min(seen.most, without_share(share)), call_of(seen, LAST)
+    if seen.device:
+        how = (*_how(seen), AFTER_COPY)
+        return Change(
+            "bytes_across", {}, COST_ON_DEVICE, predicted=predicted, title=ON_DEVICE, how=how, at=at, of_script=True
+        )
     return Change(
-        "bytes_across", {}, COST, predicted=min(seen.most, without_share(share)), title=TITLE,
-        edits={"bytes_across": {}}, how=_how(seen), at=call_of(seen, LAST), group=chains.TO_FLOAT,
+        "bytes_across", {}, COST, predicted=predicted, title=TITLE, edits={"bytes_across": {}}, how=_how(seen), at=at,
+        group=chains.TO_FLOAT,
     )  # fmt: skip
 
 

@@ -300,7 +300,12 @@ def test_they_are_offered_where_their_stages_are_large(tmp_path):
     rows = ("ToTensor", "transform", 0.1), ("Normalize", "transform", 0.1), ("default_collate", "collate", 0.1)
     change = bytes_across.propose(_seen(*rows, made=made), [])
     assert change.at.line == 2 and not change.discards and change.predicted == pytest.approx(1 / 0.7)
-    assert bytes_across.propose(_seen(*rows, made=made, device=True), []) is None
+    on_device = bytes_across.propose(
+        _seen(*rows, made=made, device=True), []
+    )  # where only the device's idle time counts
+    assert on_device.of_script and not on_device.edits and on_device.predicted == change.predicted
+    assert on_device.title == "normalising on the device" and "after the copy" in on_device.how[-1]
+    assert bytes_across.propose(_seen(*rows, wait_share=0.01, made=made, device=True), []) is None
     assert bytes_across.propose(_seen(*rows[:1], made=made), []) is None
     assert bytes_across.propose(_seen(*rows, wait_share=0.01, made=made), []) is None
     table = lookup.propose(_seen(*rows, made=made), [])
