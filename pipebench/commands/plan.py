@@ -55,7 +55,10 @@ def _faster(context: click.Context, option: click.Parameter, texts: tuple[str, .
     help="What one device could use, in samples per second, in place of the script's own training.",
 )
 @click.option(
-    "--devices", type=click.IntRange(1, 100_000), default=1, metavar="N", help="Devices that share the machine. [1]"
+    "--devices",
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help="Devices that share the machine. [the watched loop, beside its other ranks]",
 )
 @click.option(
     "--faster",
@@ -81,7 +84,7 @@ def command(
     prefetch_factor: int | None,
     cores: float | None,
     consumer: float | None,
-    devices: int,
+    devices: int | None,
     faster: tuple[tuple[str, float], ...],
     others: float | None,
     storage: float | None,
@@ -94,7 +97,7 @@ def command(
 
     Nothing is run. Beside each prediction is the error of the same model on what was run.
     """
-    if devices > 1 and consumer is None:
+    if devices is not None and consumer is None:
         raise UsageError("--devices needs --consumer", "say what one device could use: --consumer 2500")
     export_json = place(export_json, force)
     from pipebench.predict.passports import passport_in

@@ -17,8 +17,10 @@ from pipebench.results.costs import LoopCosts, Passport
 from pipebench.results.plan import Asked, Figure, Need, OneMachine
 
 
-def one_machine(passport: Passport, asked: Asked, ways: Sequence[LoopCosts], error: float) -> OneMachine | None:
-    """Where it ends for the devices that are asked for. `ways` are the possible costs, `error` that of the model.
+def one_machine(
+    passport: Passport, asked: Asked, ways: Sequence[LoopCosts], error: float, devices: float
+) -> OneMachine | None:
+    """Where it ends for `devices` that share it. `ways` are the possible costs, `error` that of the model.
 
     Without a consumer, the device is the script's own loop, if it never waited. None: it is nothing but waiting.
     """
@@ -28,16 +30,16 @@ def one_machine(passport: Passport, asked: Asked, ways: Sequence[LoopCosts], err
     if not 0 < device < math.inf or not core_s(costs, 1):
         return None
     needed = around([batches * core_s(one, 1) for one in ways], error)
-    wanted = device * asked.devices
+    wanted = device * devices
     stays = around([wanted / one.samples * _stays(one) for one in ways], error)
     return OneMachine(
         device,
-        asked.devices,
-        Need("cores", _scaled(needed, asked.devices), cores),
+        devices,
+        Need("cores", _scaled(needed, devices), cores),
         per_device=needed,
         fed=Figure(cores / needed.value, cores / needed.high, cores / needed.low),
         stays=stays,
-        lacking=_lacking(needed, asked.devices, cores),
+        lacking=_lacking(needed, devices, cores),
         encoded=_carried(costs.read_bytes, wanted, costs.samples, error, asked.storage, "storage"),
         decoded=_carried(_crossed(costs), wanted, costs.samples, error, asked.network, "network"),
     )
@@ -64,7 +66,7 @@ def _scaled(one: Figure, by: float) -> Figure:
     return Figure(one.value * by, one.low * by, one.high * by)
 
 
-def _lacking(needed: Figure, devices: int, cores: float) -> Figure:
+def _lacking(needed: Figure, devices: float, cores: float) -> Figure:
     """The cores that are not there."""
     return Figure(*(max(0.0, one * devices - cores) for one in (needed.value, needed.low, needed.high)))
 

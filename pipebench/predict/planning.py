@@ -38,9 +38,9 @@ def plan(passport: Passport, asked: Asked) -> Plan:
     error = _error(checks, _fit(told, passport))
     question = _Question(passport, asked, changed(passport, asked), error)
     rows = tuple(question.rows())
-    best = _best(rows, asked)
     costs = passport.costs
-    wanted = None if asked.consumer is None else asked.consumer * asked.devices
+    best = _best(rows, asked, costs.workers if question.here else None)
+    wanted = None if asked.consumer is None else asked.consumer * asked.loops
     needs = tuple(question.needs(rows[best].workers, wanted)) if wanted is not None else ()
     found = Plan(
         asked,
@@ -55,19 +55,23 @@ def plan(passport: Passport, asked: Asked) -> Plan:
         needs=needs,
         from_alone=not costs.workers,
         unread=not costs.read_bytes,
-        one_machine=one_machine(passport, asked, question.ways, error),
+        one_machine=one_machine(passport, asked, question.ways, error, question.sharing),
         others=passport.others * passport.ranks,
         others_told=told * passport.ranks if told > passport.others else None,
-        part=question.cores if passport.shared_cores is not None and asked.devices == 1 else None,
+        part=question.cores if passport.shared_cores is not None and asked.devices is None else None,
     )
     return replace(found, fed=_fed(found))
 
 
-def _best(rows: Sequence[Prediction], asked: Asked) -> int:
-    """The place of the setting that was asked for; of a ladder, of the fewest workers that are nearly the fastest."""
+def _best(rows: Sequence[Prediction], asked: Asked, present: int | None) -> int:
+    """The place of the setting that was asked for; of a ladder, of the fewest workers that are nearly the fastest.
+
+    If the `present` workers are nearly the fastest, they stay: what another number brings is no more than that.
+    """
     if asked.workers is not None:
         return len(rows) - 1
-    return next(place for place, one in enumerate(rows) if _rate(one) >= _NEARLY * max(map(_rate, rows)))
+    nearly = [place for place, one in enumerate(rows) if _rate(one) >= _NEARLY * max(map(_rate, rows))]
+    return next((place for place in nearly if rows[place].workers == present), nearly[0])
 
 
 def foreseen(passport: Passport, workers: int, prefetch_factor: int, beside_others: bool = True) -> Speedup:
@@ -142,12 +146,17 @@ class _Question:
     @property
     def cores(self) -> float:
         """The cores of one device's loader."""
-        return (self.asked.cores or self.passport.all_cores) / self._loops
+        return (self.asked.cores or self.passport.all_cores) / self.sharing
 
     @property
-    def _loops(self) -> float:
-        """How many loops share the cores: those of the devices that are asked for, else those of the watched ranks."""
-        return self.asked.devices if self.asked.devices > 1 else self.passport.ranks
+    def sharing(self) -> float:
+        """How many loops share the machine: those of the devices that are asked for, else of the watched ranks."""
+        return self.asked.devices or self.passport.ranks
+
+    @property
+    def _share(self) -> float:
+        """The part of the machine that the predicted loops have together: all of it, but for one of several ranks."""
+        return self.asked.loops / self.sharing
 
     @property
     def others(self) -> float:
@@ -156,20 +165,25 @@ class _Question:
         Other processes stay as they are on this machine; on another one there are none, if nothing is said.
         """
         as_watched = self.passport.others * self.passport.ranks if self.asked.cores is None else 0.0
-        return (as_watched if self.asked.others is None else self.asked.others) / self._loops
+        return (as_watched if self.asked.others is None else self.asked.others) / self.sharing
 
     @property
     def samples(self) -> float:
         return self.passport.costs.samples
 
-    def rows(self) -> Iterator[Prediction]:
-        """The settings: those asked for, or a ladder as long as it helps."""
+    def rows(self) -> Sequence[Prediction]:
+        """The settings: those asked for, or a ladder as long as it helps; on this machine also the present one."""
         costs = self.passport.costs
         ahead = self.asked.prefetch_factor or costs.prefetch_factor
         if self.asked.workers is not None:
             now, then = (costs.workers, costs.prefetch_factor), (self.asked.workers, ahead)
-            yield from (self._row(*one) for one in dict.fromkeys([now, then] if self._same else [then]))
-            return
+            return [self._row(*one) for one in dict.fromkeys([now, then] if self.here else [then])]
+        rungs = list(self._ladder(ahead))
+        if self.here and costs.workers and all(one.workers != costs.workers for one in rungs):
+            rungs.append(self._row(costs.workers, ahead))
+        return sorted(rungs, key=lambda one: one.workers)
+
+    def _ladder(self, ahead: int) -> Iterator[Prediction]:
         best, worse, workers = 0.0, 0, 0 if self.asked.prefetch_factor is None else 1
         while worse < 2 and workers <= _MOST_WORKERS:
             row = self._row(workers, ahead)
@@ -179,18 +193,19 @@ class _Question:
             workers = max(1, 2 * workers)
 
     @property
-    def _same(self) -> bool:
-        """Whether the question is about this machine and this consumer, so that the present setting is a row of it."""
+    def here(self) -> bool:
+        """Whether the question is about this machine and this loop, so that the present setting is a row of it."""
         asked = self.asked
-        return asked.cores is None and asked.others is None and asked.consumer is None and not asked.faster
+        changed = asked.cores, asked.others, asked.consumer, asked.devices
+        return all(one is None for one in changed) and not asked.faster
 
     def _row(self, workers: int, ahead: int) -> Prediction:
         setting = Setting(workers, ahead, self.cores, self.others)
         rate = self._predicted(setting)
-        factor = self.samples * self.asked.devices
+        factor = self.samples * self.asked.loops
         limits = {name: one * factor for name, one in bounds(self.ways[0], setting).items() if one < math.inf}
         if self.asked.consumer is not None:
-            used = self.asked.consumer * self.asked.devices
+            used = self.asked.consumer * self.asked.loops
             limits["consumer"] = limits.pop("loop", used) if workers else used
         carried: dict[str, float] = dict(self._carried())
         limits = limits | carried or {"loop": rate.value * factor}
@@ -216,13 +231,15 @@ class _Question:
         return Figure(rate, min(rate, endless.low), max(rate, min(most, endless.high)))
 
     def _carried(self) -> Iterable[tuple[Resource, float]]:
-        """The samples per second that storage and network could bring."""
+        """The samples per second that storage and network could bring to the predicted loops."""
         each = self._bytes
         if each:
             yield from ((name, have / each) for name, have in self._paths() if have is not None)
 
     def _paths(self) -> tuple[tuple[Resource, float | None], ...]:
-        return ("storage", self.asked.storage), ("network", self.asked.network)
+        """What the predicted loops have of each, in bytes per second."""
+        storage, network = (have and have * self._share for have in (self.asked.storage, self.asked.network))
+        return ("storage", storage), ("network", network)
 
     @property
     def _bytes(self) -> float:
@@ -233,9 +250,9 @@ class _Question:
         """What feeding `wanted` samples per second takes."""
         per_s = wanted / self.samples
         cores = [per_s * core_s(one, 1) for one in self.ways]
-        there = (self.asked.cores or self.passport.all_cores) * (self.asked.devices / self._loops)
+        there = (self.asked.cores or self.passport.all_cores) * self._share
         yield Need("cores", around(cores, self.error), there)
-        each = [per_s / self.asked.devices * (one.made_s + one.between_s) for one in self.ways]
+        each = [per_s / self.asked.loops * (one.made_s + one.between_s) for one in self.ways]
         if self.asked.workers != 0:  # else the loop itself makes the batches
             yield Need("workers", around(each, self.error), self.asked.workers)
         if self._bytes:
@@ -245,7 +262,7 @@ class _Question:
         shared = self.passport.costs.shared_bytes
         if shared:
             ahead = (self.asked.prefetch_factor or self.passport.costs.prefetch_factor) + 1
-            held = shared * max(1, workers) * ahead * self.asked.devices
+            held = shared * max(1, workers) * ahead * self.asked.loops
             yield Need("shared-memory", Figure(held, held, held))
 
 

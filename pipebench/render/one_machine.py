@@ -15,7 +15,8 @@ def ends(found: Plan) -> Iterator[str]:
     one = found.one_machine
     if one is None:
         return
-    yield f"{_cores(one, found.asked.consumer is None)} (if a core is as fast as here)."
+    ranks = f", and {round(one.devices, 1):g} ranks share them" if found.part is not None else ""
+    yield f"{_cores(one, found.asked.consumer is None)}{ranks} (if a core is as fast as here)."
     if one.cores.enough is False:
         unknown = "Never checked: network, storage, an engine's own cost."
         yield f"CPU-only nodes with {_range(one.lacking)} cores {_sent(one)} {unknown}"

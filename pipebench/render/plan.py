@@ -9,7 +9,7 @@ from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part, Spare, Sparing
 from pipebench.render.one_machine import ends
 from pipebench.results.costs import Passport
-from pipebench.results.plan import Asked, Check, Figure, Need, Plan, Prediction
+from pipebench.results.plan import Asked, Check, Need, Plan, Prediction
 from pipebench.stats import NORMAL
 from pipebench.units import counted, percent, printable, rate, rate_number, rate_scale, seconds_scale, size
 
@@ -50,10 +50,10 @@ def verdict(found: Plan) -> str:
     """The answer in a sentence or two. It always says that nothing was tried."""
     best = found.chosen
     setting = _setting(found, best)
-    rates = f"{_figure(best.samples_per_s)} samples/s"
+    rates = f"{rate_number(best.samples_per_s.value)} ({_interval(best)}) samples/s"
     if found.wanted is None:
         return _rate(found, setting, rates)
-    wanted = f"the {rate_number(found.wanted)} samples/s of {counted(found.asked.devices, 'device')}"
+    wanted = f"the {rate_number(found.wanted)} samples/s of {counted(found.asked.loops, 'device')}"
     if found.fed:
         return f"Predicted, not tried: {setting} would feed {wanted} ({rates})."
     first = _first(found)
@@ -87,9 +87,14 @@ def _rank(found: Plan) -> Iterator[str]:
     if found.part is not None:
         yield (
             "These figures are of one of several ranks: by what they use, its part of the "
-            f"{_cores(found.asked.cores or found.cores)} is {_about(found.part)}. The other ranks are taken to get "
-            "faster or slower as it does."
+            f"{_cores(found.asked.cores or found.cores)} is {_about(found.part)}{_carriers(found.asked)}. The other "
+            "ranks are taken to get faster or slower as it does."
         )
+
+
+def _carriers(asked: Asked) -> str:
+    named = [name for name, have in (("storage", asked.storage), ("network", asked.network)) if have is not None]
+    return f", and of the {' and the '.join(named)} it has as large a part" if named else ""
 
 
 def _load(found: Plan) -> Iterator[str]:
@@ -130,7 +135,7 @@ def _first(found: Plan) -> str:
 
 def _setting(found: Plan, one: Prediction) -> str:
     workers = counted(one.workers, "worker") if one.workers else "no workers"
-    each = " for each device" if found.asked.devices > 1 else ""
+    each = " for each device" if found.asked.loops > 1 else ""
     ahead = f" and prefetch_factor={one.prefetch_factor}" if found.asked.prefetch_factor else ""
     part = "" if found.part is None else f"{_about(found.part)} of "
     return f"{workers}{each}{ahead} on {part}{_cores(found.asked.cores or found.cores)}"
@@ -145,7 +150,7 @@ def _table(found: Plan) -> Table:
             ("→ " if place == found.best else "  ") + str(one.workers),
             str(one.prefetch_factor) if deep and one.workers else "",
             rate_number(one.samples_per_s.value),
-            f"{rate_number(one.samples_per_s.low)}–{rate_number(one.samples_per_s.high)}",
+            _interval(one),
             _LIMITS[one.limit],
         )
         for place, one in list(enumerate(found.predictions))[first:last]
@@ -160,7 +165,7 @@ def _changes(asked: Asked) -> str:
     if asked.prefetch_factor and asked.workers is None:
         said.append(f"prefetch_factor={asked.prefetch_factor}")
     if asked.consumer is not None:
-        said.append(f"{counted(asked.devices, 'device')} of {rate_number(asked.consumer)} samples/s that need no core")
+        said.append(f"{counted(asked.loops, 'device')} of {rate_number(asked.consumer)} samples/s that need no core")
     if asked.storage is not None:
         said.append(f"storage of {rate(asked.storage)}")
     if asked.network is not None:
@@ -226,7 +231,7 @@ def _have(one: Need) -> str:
 def _assumed(found: Plan) -> Iterator[str]:
     """What every prediction of this plan takes for granted."""
     asked = found.asked
-    if asked.devices > 1:
+    if asked.loops > 1:
         yield f"The {asked.devices} devices share the cores evenly, each with a process and a loader of its own."
     if asked.cores is not None and asked.cores > found.cores:
         yield f"Costs are from {found.cores:g} cores. Shared caches and memory may make {asked.cores:g} cores slower."
@@ -247,8 +252,10 @@ def _figures() -> str:
     return "How far such predictions were off: docs/figures/prediction.md."
 
 
-def _figure(one: Figure) -> str:
-    return f"{rate_number(one.value)} ({rate_number(one.low)}–{rate_number(one.high)})"
+def _interval(one: Prediction) -> str:
+    if not one.checked:
+        return "never checked"
+    return f"{rate_number(one.samples_per_s.low)}–{rate_number(one.samples_per_s.high)}"
 
 
 def passport(found: Passport) -> list[Part]:

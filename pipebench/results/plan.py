@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,20 +22,26 @@ class Figure:
 class Asked:
     """The question. Figures that are None stay as they are in the watched run.
 
-    `cores` are those of the whole machine, and `devices` share them. `consumer` is the rate of one device, in samples
-    per second. `faster` names stages, each with the factor by which it becomes faster. `storage` and `network` are in
-    bytes per second. `others` is how many threads of other processes want a core.
+    `cores` are those of the whole machine, and `devices` share them (None: the watched loop, beside the other ranks of
+    its job). `consumer` is the rate of one device, in samples per second. `faster` names stages, each with the factor
+    by which it becomes faster. `storage` and `network` are in bytes per second, of the whole machine. `others` is how
+    many threads of other processes want a core.
     """
 
     workers: int | None = None
     prefetch_factor: int | None = None
     cores: float | None = None
     consumer: float | None = None
-    devices: int = 1
+    devices: int | None = None
     faster: tuple[tuple[str, float], ...] = ()
     storage: float | None = None
     network: float | None = None
     others: float | None = None
+
+    @property
+    def loops(self) -> int:
+        """How many loops the predictions are of together."""
+        return self.devices or 1
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,11 @@ class Prediction:
     samples_per_s: Figure
     limit: Resource
     limits: dict[str, float]
+
+    @property
+    def checked(self) -> bool:
+        """Whether the interval means something: rates that storage or network deliver were never checked."""
+        return self.samples_per_s.value < min(self.limits.get(one, math.inf) for one in ("storage", "network"))
 
 
 @dataclass(frozen=True)
@@ -92,14 +104,16 @@ class Need:
 class OneMachine:
     """Where one machine ends, for `devices` that each take `device` samples per second.
 
-    `cores` is what all of them need beside what the machine has, `per_device` what one needs, and `fed` how many such
-    devices the cores feed. `stays` are the cores that the training loops need themselves, wherever samples are made;
-    `lacking` are those that are not there. `encoded` is the rate at which samples are read, and `decoded` that at which
-    other machines would have to send them (None: their size is not known).
+    Where no devices were asked for, they are the ranks of the watched job: as many as would use its cores as the
+    watched one does, so they need not be a whole number. `cores` is what all of them need beside what the machine has,
+    `per_device` what one needs, and `fed` how many such devices the cores feed. `stays` are the cores that the training
+    loops need themselves, wherever samples are made; `lacking` are those that are not there. `encoded` is the rate at
+    which samples are read, and `decoded` that at which other machines would have to send them (None: their size is not
+    known).
     """
 
     device: float
-    devices: int
+    devices: float
     cores: Need
     per_device: Figure
     fed: Figure
@@ -121,14 +135,15 @@ class Plan:
     """Predictions from the costs of one watched run.
 
     `workers` and `cores` are those of the watched run, `samples_per_s` its measured rate. `best` is the index of the
-    setting that was asked for; of a ladder, that of the fewest workers that are nearly the fastest. `wanted` is what
-    the consumers use in samples per second (None: not asked), and `fed` says whether the best setting feeds them (None:
-    it cannot be told). `model_error` is the relative error (one standard deviation) in all intervals. `from_alone` says
-    that the watched loader had no workers, so that the cost of handing over is assumed. `unread` says that the bytes of
-    a sample are not known. `one_machine` says where one machine ends (None: a report of an older pipebench, or no core
-    is needed). `others` is how many threads of other processes wanted a core in the watched run. `others_told` are
-    those that waits for a core told of, where they are more than its measured rate allows. `part` is the part of the
-    cores that one of several ranks has (None: the loop has them all, or devices were asked for).
+    setting that was asked for; of a ladder, that of the fewest workers that are nearly the fastest, or the present one
+    if it is nearly the fastest. `wanted` is what the consumers use in samples per second (None: not asked), and `fed`
+    says whether the best setting feeds them (None: it cannot be told). `model_error` is the relative error (one
+    standard deviation) in all intervals. `from_alone` says that the watched loader had no workers, so that the cost of
+    handing over is assumed. `unread` says that the bytes of a sample are not known. `one_machine` says where one
+    machine ends (None: a report of an older pipebench, or no core is needed). `others` is how many threads of other
+    processes wanted a core in the watched run. `others_told` are those that waits for a core told of, where they are
+    more than its measured rate allows. `part` is the part of the cores that one of several ranks has (None: the loop
+    has them all, or devices were asked for).
     """
 
     asked: Asked

@@ -239,9 +239,10 @@ def _of_calibration(found: Calibration, parts: Any) -> ReportVerdict:
 
 def _of_plan(found: Plan, parts: Any) -> ReportVerdict:
     best = found.chosen
+    low, high = (best.samples_per_s.low, best.samples_per_s.high) if best.checked else (None, None)
     evidence: Evidence = {
         "workers": best.workers, "prefetch_factor": best.prefetch_factor, "samples_per_s": best.samples_per_s.value,
-        "low": best.samples_per_s.low, "high": best.samples_per_s.high, "limit": best.limit, "wanted": found.wanted,
+        "low": low, "high": high, "limit": best.limit, "wanted": found.wanted,
     }  # fmt: skip
     if found.wanted is None:
         return ReportVerdict("plan", "best-setting", evidence)

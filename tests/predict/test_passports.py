@@ -150,6 +150,32 @@ def test_devices_that_are_asked_for_take_the_place_of_the_ranks() -> None:
     assert next(one.available for one in answer.needs if one.resource == "cores") == 2.0
 
 
+def test_one_machine_has_to_feed_all_ranks_if_no_devices_are_asked_for() -> None:
+    """A device of 120 samples/s needs 1.5 of 2 cores, and the job has two ranks."""
+    found = passport_of(_rank())
+    assert found is not None
+    job = plan(found, Asked(workers=8, consumer=120.0)).one_machine
+    assert job is not None and job.devices == 2 and job.cores.needed.value == pytest.approx(3.0)
+    assert job.cores.enough is False and job.lacking.value == pytest.approx(1.0)
+    alone = plan(found, Asked(workers=8, consumer=120.0, devices=1))
+    assert alone.one_machine is not None and alone.one_machine.cores.enough is True
+    assert alone.part is None and alone.fed is True
+    assert alone.chosen.samples_per_s.value == pytest.approx(120, rel=0.02)
+
+
+def test_ranks_share_storage_and_network_as_they_share_the_cores() -> None:
+    """Each sample has 1 MB. Two ranks have half of 60 MB/s each, so a rank gets 30 samples/s."""
+    found = passport_of(_rank(replace(OWN, read_bytes=8e6)))
+    assert found is not None
+    for path in ("storage", "network"):
+        carried: dict[str, Any] = {path: 60e6}
+        one = plan(found, Asked(workers=8, consumer=40.0, **carried))
+        assert one.chosen.limit == path and one.chosen.samples_per_s.value == pytest.approx(30)
+        need = next(need for need in one.needs if need.resource == path)
+        assert need.available == 30e6 and need.enough is False and one.fed is False
+        assert plan(found, Asked(workers=8, consumer=40.0, devices=1, **carried)).fed is True
+
+
 def test_a_run_without_costs_has_no_passport() -> None:
     assert passport_of(watched()) is None
     with pytest.raises(PipebenchError, match="no costs"):

@@ -29,6 +29,23 @@ def test_the_ladder_ends_where_workers_no_longer_help() -> None:
     assert found.chosen.limit == "loop" and found.predictions[2].limit == "workers"
 
 
+def test_the_ladder_has_the_present_workers_which_stay_if_no_others_bring_more() -> None:
+    found = _plan(replace(COMPUTING, workers=12, iteration_s=0.1 / 12), cores=12.0)
+    assert [one.workers for one in found.predictions] == [0, 1, 2, 4, 8, 12, 16, 32, 64]
+    assert found.chosen.workers == 12 and found.is_present
+    many = _plan(replace(COMPUTING, workers=12, iteration_s=0.05))
+    assert [one.workers for one in many.predictions] == [0, 1, 2, 4, 8, 12] and many.chosen.workers == 12
+    more = _plan(replace(SLEEPING, workers=3, iteration_s=0.1 / 3))
+    assert [one.workers for one in more.predictions][:5] == [0, 1, 2, 3, 4] and more.chosen.workers == 16
+    elsewhere = _plan(replace(COMPUTING, workers=12, iteration_s=0.1 / 12), cores=12.0, others=0.0)
+    assert elsewhere.chosen.workers == 16 and 12 not in [one.workers for one in elsewhere.predictions]
+
+
+def test_a_rate_that_storage_or_network_limit_was_never_checked() -> None:
+    assert not _plan(COMPUTING, storage=20e6).chosen.checked and not _plan(COMPUTING, network=20e6).chosen.checked
+    assert _plan(COMPUTING, storage=1e9, network=1e9).chosen.checked and _plan(COMPUTING).chosen.checked
+
+
 def test_threads_of_others_are_on_the_cores_of_all_devices() -> None:
     """Eight threads want a part of 64 cores; the loader of each of 8 devices has one of them beside it."""
     alone, beside = (

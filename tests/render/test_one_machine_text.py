@@ -62,6 +62,12 @@ def test_the_scripts_own_loop_is_called_so() -> None:
     assert "the size of a sample is not known." in shown
 
 
+def test_the_ranks_of_the_job_are_counted() -> None:
+    ranks = replace(ELSEWHERE, one_machine=ENDS, part=8.0, asked=replace(ELSEWHERE.asked, devices=None))
+    said = " ".join(ends(ranks))
+    assert "The 64 here feed 2.2–3.0 devices, and 8 ranks share them (if a core is as fast as here)." in said
+
+
 def test_an_older_plan_says_nothing() -> None:
     assert _said(None) == ""
 

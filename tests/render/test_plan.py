@@ -9,6 +9,7 @@ import pytest
 from made_up_costs import made
 
 from pipebench.render import layout, text
+from pipebench.render.pictures.ladder import pictures
 from pipebench.render.plan import parts, passport
 from pipebench.results import report
 from pipebench.results.costs import Passport
@@ -85,6 +86,22 @@ def test_of_a_rank_its_part_of_the_cores_is_said() -> None:
     )
     taken = layout.text(passport(Passport(made(cpu=0.01), (), 1.0, shared_cores=2.0)), width=80)
     assert "Taken with 1 worker on 1.0 of 2 cores, its part as one of several ranks." in " ".join(taken.split())
+
+
+def test_a_rate_that_storage_limits_has_no_interval() -> None:
+    limited = replace(ROWS[4], samples_per_s=Figure(455, 455, 455), limit="storage", limits={"storage": 455.0})
+    found = replace(HERE, predictions=(ROWS[1], limited), best=1, asked=Asked(storage=1e9))
+    assert _head(found).startswith("Predicted, not tried: 455 (never checked) samples/s with 8 workers on 2 cores")
+    assert "→ 8         455   never checked   the storage" in _shown(found) and "455–455" not in _shown(found)
+    alt = next(pictures(report.new(plan=found))).alt
+    assert alt == "8 workers are predicted to feed 455 samples/s (never checked); storage limits them."
+    verdict = report.new(plan=found).verdict
+    assert verdict is not None and verdict.evidence["samples_per_s"] == 455 and verdict.evidence["low"] is None
+
+
+def test_of_a_rank_its_part_of_what_carries_samples_is_said() -> None:
+    found = replace(HERE, asked=Asked(storage=1e9), part=1.0)
+    assert "its part of the 2 cores is 1.0, and of the storage it has as large a part." in _head(found)
 
 
 def test_a_busy_machine_is_said_with_the_remedy() -> None:

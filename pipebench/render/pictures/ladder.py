@@ -12,7 +12,7 @@ from pipebench.render.pictures.drawing import brief, picture, slug
 from pipebench.render.pictures.sheet import SMALL, Area, Dot, Point, Sheet, fitted, width_of, wrapped_chips
 from pipebench.results.advice import Advice
 from pipebench.results.loading import LoaderRow
-from pipebench.results.plan import Plan
+from pipebench.results.plan import Plan, Prediction
 from pipebench.results.report import Report
 from pipebench.results.watched import WatchResult
 from pipebench.units import Scale, counted, printable, width
@@ -166,22 +166,25 @@ def fastest_tried(tried: Sequence[Rung]) -> str:
 
 def _of_plan(plan: Plan) -> Iterator[Picture]:
     depth = plan.chosen.prefetch_factor
-    rungs = [
-        Rung(one.workers, one.samples_per_s.value, one.samples_per_s.low, one.samples_per_s.high)
-        for one in plan.predictions
-        if one.prefetch_factor == depth
-    ]
+    rungs = [_predicted(one) for one in plan.predictions if one.prefetch_factor == depth]
     if not rungs:
         return
     here = Rung(plan.workers, plan.samples_per_s, plan.samples_per_s, plan.samples_per_s)
     series = [Series("predicted", "2", _sorted(rungs), predicted=True), Series("measured here", "0", (here,))]
     levels = [Level("the consumers", plan.wanted, "1")] if plan.wanted else []
     best = plan.chosen
+    found = best.samples_per_s
+    reach = f"{found.low:,.0f} to {found.high:,.0f}" if best.checked else "never checked"
     alt = (
-        f"{counted(best.workers, 'worker')} are predicted to feed {best.samples_per_s.value:,.0f} samples/s "
-        f"({best.samples_per_s.low:,.0f} to {best.samples_per_s.high:,.0f}); {brief(best.limit)} limits them."
+        f"{counted(best.workers, 'worker')} are predicted to feed {found.value:,.0f} samples/s ({reach}); "
+        f"{brief(best.limit)} limits them."
     )
     yield _picture("plan", "Predicted throughput, by workers", alt, series, levels, "samples/s")
+
+
+def _predicted(one: Prediction) -> Rung:
+    found = one.samples_per_s
+    return Rung(one.workers, found.value, *((found.low, found.high) if one.checked else (found.value, found.value)))
 
 
 def _sorted(rungs: Sequence[Rung]) -> tuple[Rung, ...]:
