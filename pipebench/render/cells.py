@@ -13,6 +13,8 @@ from pipebench.units import percent, printable, width
 if TYPE_CHECKING:
     from pipebench.results.measurement import Warning
 
+LEAST_CONFIDENCE = 0.75  # the confidence of three windows; the interval of fewer windows says nothing
+
 
 @dataclass(frozen=True)
 class Table:
@@ -67,6 +69,11 @@ def when(created: str) -> str:
 def spoken(found: Speedup) -> str:
     """A speed-up with its interval."""
     return f"{_digits(found.speedup)}× ({_digits(found.low)}–{_digits(found.high)})"
+
+
+def over_live(found: Speedup) -> str:
+    """A speed-up over live windows, with its interval if there were windows enough for one."""
+    return spoken(found) if found.confidence >= LEAST_CONFIDENCE else f"{_digits(found.speedup)}×"
 
 
 def rounded(found: Speedup) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from pipebench.render.cells import Table, gain, spoken, worst_of
+from pipebench.render.cells import LEAST_CONFIDENCE, Table, gain, spoken, worst_of
 from pipebench.render.watch_notes import sentence
 from pipebench.results.loading import LoaderRow, hand_off
 from pipebench.results.measurement import NOISE
@@ -14,7 +14,6 @@ from pipebench.results.training import Training
 from pipebench.results.windows import Throughput
 from pipebench.units import counted, percent, printable, seconds, size, width
 
-LEAST_CONFIDENCE = 0.75  # the confidence of three windows; the interval of fewer windows says nothing
 WORTH_SAYING = 1.05  # neighbouring windows differ by up to 5 %, so a smaller speed-up does not count as a gain
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from pipebench.host.machine import FOREIGN_LIMIT, STEAL_LIMIT
 from pipebench.render import watch_account, watch_details, watch_drilled
-from pipebench.render.cells import Table, spoken
+from pipebench.render.cells import LEAST_CONFIDENCE, Table, over_live, spoken
 from pipebench.render.layout import Line, Part, Section, Spare, Sparing, shortened
 from pipebench.render.watch_notes import KILLED, after_signal, sentence
 from pipebench.render.watch_verdict import next_command, next_move, verdict
@@ -317,6 +317,9 @@ def bound_parts(found: BoundResult, *, full: bool = True) -> list[Part]:
     gains = [one for one in (found.bound_over_live, found.busy_over_live) if one]
     best = found.device_over_live or max(gains, key=lambda one: one.speedup)
     most = f"Without any data work, training could be at most {spoken(best)} as fast. {_trust(best)}"
+    if best.confidence < LEAST_CONFIDENCE:
+        few = counted(found.rounds, "round is", "rounds are")
+        most = f"{few} too few to say what training would gain without any data work. Train for longer (--steps)."
     table = Table(
         f"Live and replayed windows{_of_all(found)}: {found.rounds} rounds of {found.window} batches of loader "
         f"{found.loader}",
@@ -370,4 +373,4 @@ def _rates(found: BoundResult) -> Iterable[tuple[str, ...]]:
         (found.bound_device, found.device_over_live, "ready on the device"),
     ):
         if rate is not None and gain is not None:
-            yield what, rate_number(rate.samples_per_s), spoken(gain)
+            yield what, rate_number(rate.samples_per_s), over_live(gain)

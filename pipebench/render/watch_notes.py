@@ -243,6 +243,10 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
     "bound-no-device": lambda found: (
         "Nothing was replayed from a device's memory, because it was not known which device trains."
     ),
+    "bound-stayed-on-host": lambda found: (
+        "In some windows nothing was replayed from the device's memory, because the script copied no tensor of a batch "
+        "there as it came."
+    ),
     "bound-no-window": lambda found: f"Windows of batches of {size(found['batch_bytes'])} do not fit: {_left(found)}.",
     "bound-small-windows": lambda found: f"Windows have at most {found['batches']} batches: {_left(found)}.",
     "bound-few-steps": lambda found: (

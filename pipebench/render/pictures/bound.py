@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipebench.render.cells import Table, spoken
+from pipebench.render.cells import LEAST_CONFIDENCE, Table, over_live, spoken
 from pipebench.render.pictures import Picture
 from pipebench.render.pictures.axes import Row, draw_below, in_unit, reaching, rows
 from pipebench.render.pictures.drawing import picture
@@ -29,15 +29,23 @@ def pictures(report: Report) -> Iterator[Picture]:
     of_device = bound.device_over_live is not None
     best, over = ready[-1] if of_device else max(ready, key=lambda one: one[1].speedup)
     alt = f"Live, the training takes {bound.live.samples_per_s:,.0f} samples/s; with its batches ready "
-    alt += f"{best.samples_per_s:,.0f}, at most {spoken(over)} as fast." + ("" if over.told else " No measurable gain.")
+    alt += f"{best.samples_per_s:,.0f}"
+    if over.confidence < LEAST_CONFIDENCE:
+        alt += ". There are too few windows to say what it would gain."
+    else:
+        alt += f", at most {spoken(over)} as fast." + ("" if over.told else " No measurable gain.")
     cells = tuple(
-        (name, f"{one.samples_per_s:,.1f}", width(one.samples_per_s, one.low, one.high), spoken(over) if over else "1")
+        (name, f"{one.samples_per_s:,.1f}", _width(one), over_live(over) if over else "1")
         for name, one, over, _ in found
         if over or one is bound.live
     )
     table = Table("", ("", "samples/s", "", "× live"), cells, frozenset({1, 2, 3}))
     title = "Training, and the same with its batches ready"
     yield picture("bound", "throughput", title, alt, table, lambda sheet: _draw(sheet, found))
+
+
+def _width(one: Throughput) -> str:
+    return width(one.samples_per_s, one.low, one.high) if one.confidence >= LEAST_CONFIDENCE else ""
 
 
 def _found(bound: BoundResult) -> list[_Found]:

@@ -75,9 +75,11 @@ class Alternation:
         self._waited_s = 0.0
         self._interval_s = 0.0
         self._last: tuple[Any, tuple[int, ...]] | None = None
-        self._held: list[tuple[Any, tuple[int, ...]]] = []
+        self._places: dict[int, set[int]] = {}  # of each tensor of the last batch, by its `id`
+        self._sent: set[int] = set()  # the places of those that the script has copied to a device
+        self._held: list[tuple[Any, tuple[int, ...], set[int]]] = []
         self._held_bytes = 0
-        self._copies: list[Any] = []
+        self._copies: list[tuple[Any, set[int]]] = []
         self._ready: dict[int, Any] = {}
 
     @property
@@ -90,6 +92,10 @@ class Alternation:
         """Whether the next iteration is live and follows a counted iteration of the same window."""
         place = self.schedule.at(self.step)
         return self._began is not None and not place.replayed and place.number > 0
+
+    def transferred(self, tensor: Any) -> None:
+        """Notes that the script copies this tensor to a device. Only such ones of a batch are replayed from there."""
+        self._sent |= self._places.get(id(tensor), set())
 
     def close(self) -> None:
         """Ends the current iteration. After the last iteration of a window, reports the window."""
@@ -115,6 +121,7 @@ class Alternation:
         self.report(BoundWindow(
             place.round, place.kind, seconds, sum(one.samples for one in window), len(window),
             self.step - self.schedule.window, self._opened, self.means.now(), window,
+            stayed_on_host=place.kind == DEVICE and not any(sent for _, sent in self._copies),
         ))  # fmt: skip
 
     def interrupt(self) -> None:
@@ -188,16 +195,22 @@ class Alternation:
         if source.cold:
             self._warm_up(place, source)
             self._began = None
+        if not self.schedule.rounds:
+            return batch  # nothing is measured
         self._samples = batches.samples(batch, self.means.batch_size)
+        self._sent = set()
         if place.measured:
             self._hold(batch)
         self._last = batches.same(batch), batches.versions(batch)
+        if DEVICE in self.schedule.replays:
+            for number, one in enumerate(batches.listed(self._last[0])):
+                self._places.setdefault(id(one), set()).add(number)
         return batch
 
     def _look_for_changes(self) -> None:
         if self._last is not None and batches.versions(self._last[0]) != self._last[1]:
             self.changes = True
-        self._last = None
+        self._last, self._places = None, {}
 
     def _hold(self, batch: Any) -> None:
         """Keeps a live batch for its replays: the batch itself, or a copy if the script changes its batches."""
@@ -205,10 +218,10 @@ class Alternation:
         if self._held_bytes > self.means.budget:
             raise Refused("bound-outgrew-memory")
         if not self.changes:
-            self._held.append((batches.same(batch), batches.versions(batch)))
+            self._held.append((batches.same(batch), batches.versions(batch), self._sent))
             return
         before = self.means.now()
-        self._held.append((batches.copied(batch, self.means.pin), ()))
+        self._held.append((batches.copied(batch, self.means.pin), (), self._sent))
         if self._began is not None:
             self._began += self.means.now() - before
 
@@ -218,9 +231,9 @@ class Alternation:
             self._copy(place.round)
         self._ready = {}
         for number in range(-REPLAY_LEAD, self.schedule.window):
-            one = self._copies[number % len(self._copies)]
+            one, sent = self._copies[number % len(self._copies)]
             if place.kind == DEVICE:
-                self._ready[number] = batches.moved(one, self.means.device)
+                self._ready[number] = batches.moved(one, self.means.device, sent, self.means.pin)
             else:
                 self._ready[number] = batches.copied(one, self.means.pin) if self.changes else batches.same(one)
         self.means.sweep(self._held_bytes)
@@ -229,11 +242,11 @@ class Alternation:
         self._look_for_changes()
         held, self._held = self._held, []
         spoilt = False
-        for place, (batch, seen) in enumerate(held):
+        for place, (batch, seen, sent) in enumerate(held):
             if seen and batches.versions(batch) != seen:
                 spoilt = True
-            self._copies.append(batches.copied(batch, self.means.pin) if seen or not self.changes else batch)
-            held[place] = (None, ())
+            self._copies.append((batches.copied(batch, self.means.pin) if seen or not self.changes else batch, sent))
+            held[place] = (None, (), sent)
         if spoilt:
             self.changes = True
             self.report(BoundRoundVoid(turn))

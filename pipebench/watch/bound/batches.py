@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import sys
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from typing import Any
 
 _DEPTH = 8
@@ -78,19 +79,36 @@ def same(batch: Any) -> Any:
 
 def copied(batch: Any, pin: bool = False) -> Any:
     """A copy in this process's own memory; CPU tensors are pinned if `pin` is true."""
+    return rebuilt(batch, lambda value: _copied(value, pin))
+
+
+def _copied(value: Any, pin: bool) -> Any:
+    if not _tensor(value):
+        return value.copy()
+    found = value.detach().clone()
+    return found.pin_memory() if pin and not found.is_cuda else found
+
+
+def listed(batch: Any) -> list[Any]:
+    """The tensors and arrays that copies of a batch have anew, in the order in which they are copied."""
+    found: list[Any] = []
 
     def leaf(value: Any) -> Any:
-        if not _tensor(value):
-            return value.copy()
-        found = value.detach().clone()
-        return found.pin_memory() if pin and not found.is_cuda else found
+        found.append(value)
+        return value
+
+    rebuilt(batch, leaf)
+    return found
+
+
+def moved(batch: Any, device: Any, places: Collection[int], pin: bool = False) -> Any:
+    """A copy whose tensors at these places of `listed` are on `device`, and all else as in `copied`."""
+    number = itertools.count()
+
+    def leaf(value: Any) -> Any:
+        return value.detach().to(device, copy=True) if next(number) in places else _copied(value, pin)
 
     return rebuilt(batch, leaf)
-
-
-def moved(batch: Any, device: Any) -> Any:
-    """A copy whose tensors are on `device`."""
-    return rebuilt(batch, lambda value: value.detach().to(device, copy=True) if _tensor(value) else value.copy())
 
 
 def nbytes(batch: Any) -> int:

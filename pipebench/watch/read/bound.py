@@ -47,11 +47,11 @@ def _of(lines: Sequence[Line], kind: type[Kind]) -> list[Kind]:
 
 
 def _windows(lines: Sequence[Line]) -> dict[str, dict[int, LoopWindow]]:
-    """Kind -> round -> window. Windows of void rounds, and windows in which nothing was counted, are left out."""
+    """Kind -> round -> window. Windows that do not count are left out: of void rounds, empty, or no replay."""
     void = {one.round for one in _of(lines, BoundRoundVoid)}
     found: dict[str, dict[int, LoopWindow]] = {}
     for one in _of(lines, BoundWindow):
-        if one.round not in void and one.samples and one.seconds > 0:
+        if one.round not in void and one.samples and one.seconds > 0 and not one.stayed_on_host:
             window = LoopWindow(elapsed_s=one.seconds, samples=one.samples, iterations=one.iterations)
             found.setdefault(one.kind, {})[one.round] = window
     return found
@@ -88,6 +88,8 @@ def _notes(plan: BoundPlan, end: BoundEnded | None, lines: Sequence[Line], round
         yield _note(end.problem)
     if _of(lines, BoundRoundVoid):
         yield Note("round-void")
+    if any(one.stayed_on_host for one in _of(lines, BoundWindow)):
+        yield Note("bound-stayed-on-host")
     if plan.swept:
         window_bytes = plan.batch_bytes * plan.window
         yield Note("cache-swept", {"window_bytes": window_bytes, "cache_bytes": plan.last_level_cache_bytes})

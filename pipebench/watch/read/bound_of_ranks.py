@@ -104,6 +104,7 @@ def _job(windows: Together) -> BoundWindow:
         one,
         seconds=fmean(its.seconds for its in windows.values()),
         samples=sum(its.samples for its in windows.values()),
+        stayed_on_host=any(its.stayed_on_host for its in windows.values()),
     )
 
 

@@ -47,7 +47,8 @@ class BoundWindow:
     """One window of `--bound`. Written after the window.
 
     `kind` is one of the kinds in `bound.schedule`. `first` is the window's first iteration in the schedule. It lasted
-    from `begin` to `end` by a clock that all processes of the machine share; `each` are the iterations that count.
+    from `begin` to `end` by a clock that all processes of the machine share; `each` are the iterations that count. A
+    replay from the device `stayed_on_host` where no tensor was seen to be copied there. It is then none.
     """
 
     round: int
@@ -59,6 +60,7 @@ class BoundWindow:
     begin: float = 0.0
     end: float = 0.0
     each: list[CountedIteration] = field(default_factory=list)
+    stayed_on_host: bool = False
 
 
 @line

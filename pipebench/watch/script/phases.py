@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any, Literal
 
@@ -69,6 +70,7 @@ class LoopPhases:
         self.account = MainThread(recording)
         self.device = TrainingDevice()
         self.own: OwnTime | None = None  # set on a rank
+        self.on_transfer: Callable[[Any], object] | None = None  # hears of each tensor that is copied to a CUDA device
         self.trains: set[int] = set()  # loaders whose loop came to a backward
         self._together: set[tuple[int, int]] = set()
 

@@ -43,6 +43,10 @@ class _OnTensors:
         def transfer(self: Any, *args: Any, **kwargs: Any) -> Any:
             if compiling() or not (always or _to_cuda(args, kwargs)) or _on_cuda(self):
                 return plain(self, *args, **kwargs)
+            if loop.on_transfer is not None:
+                loop.on_transfer(self)
+            if not loop.here.working():
+                return plain(self, *args, **kwargs)
             loop.defer()
             try:
                 return plain(self, *args, **kwargs)
@@ -52,7 +56,7 @@ class _OnTensors:
         self.loop, self.plain, self._timed = loop, plain, transfer
 
     def __get__(self, found: Any, owner: Any = None) -> Any:
-        if found is None or not self.loop.here.working():
+        if found is None or not (self.loop.here.working() or self.loop.on_transfer):
             return self.plain.__get__(found, owner)
         return types.MethodType(self._timed, found)
 

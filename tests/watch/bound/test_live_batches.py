@@ -44,6 +44,15 @@ def test_batches_of_any_shape_are_copied() -> None:
     assert same[1]["x"][0] is not None and same[0] is batch[0]
 
 
+def test_only_the_tensors_at_the_named_places_are_moved() -> None:
+    batch = {"lengths": torch.ones(2), "pair": Pair(torch.zeros(3), [torch.ones(1), "text"])}
+    assert [one.shape[0] for one in batches.listed(batch)] == [2, 3, 1]
+    moved = batches.moved(batch, "meta", {1})
+    assert [one.device.type for one in batches.leaves(moved)] == ["cpu", "meta", "cpu"]
+    moved["lengths"].zero_()
+    assert batch["lengths"].tolist() == [1, 1]  # what stays is a copy
+
+
 class Numbers(Dataset[int]):
     def __len__(self) -> int:
         return 6

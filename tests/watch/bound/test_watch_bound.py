@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from planted_loop import LIVE_S, STEP_S, Planted, World, planned_by
 
 from pipebench.render import layout
 from pipebench.render.watch import bound_parts
 from pipebench.render.watch_notes import sentence
 from pipebench.results.watched import Note
 from pipebench.watch.bound import session
-from pipebench.watch.bound.alternation import Alternation, Means, Refused
+from pipebench.watch.bound.alternation import Refused
 from pipebench.watch.bound.schedule import BUSY, DEVICE, IDLE, LARGEST_WINDOW, LIVE, Schedule, planned
 from pipebench.watch.bound.session import Bound
 from pipebench.watch.read.bound import bound_result
-from pipebench.watch.record.bound_lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow, Reason
+from pipebench.watch.record.bound_lines import BoundEnded, BoundRoundVoid, BoundWindow, Reason
 from pipebench.watch.script.training_device import TrainingDevice
 
-LIVE_S, STEP_S = 3.0, 1.0
 REPLAYS = ((IDLE,), (IDLE, BUSY), (IDLE, BUSY, DEVICE))
 
 
@@ -80,91 +78,6 @@ def test_too_few_steps_make_no_round() -> None:
     assert planned(10, 3, 2, (IDLE, BUSY)).rounds == 0
 
 
-class Planted:
-    """A source whose batches are numbered and take `LIVE_S`; it notes what is asked of it."""
-
-    in_flight = 2
-
-    def __init__(self, world: World, length: int | None = None) -> None:
-        self.world, self.length = world, length
-        self.cold, self.given = True, 0
-
-    def over(self) -> bool:
-        return self.length is not None and self.given >= self.length
-
-    def draw(self) -> Any:
-        if self.world.drawn % self.world.burst == 0:
-            self.world.now += LIVE_S * self.world.burst
-        self.world.drawn += 1
-        return {"pixels": torch.full((4, 2), float(self.world.drawn)), "name": f"batch {self.world.drawn}"}
-
-    def discard(self) -> None:
-        self.world.log.append("discard")
-        for _ in range(self.in_flight):
-            self.draw()
-
-    def settle(self, interval_s: float) -> None:
-        self.world.log.append("settle")
-        self.world.now += 100.0
-
-    def keep_busy(self, interval_s: float) -> None:
-        self.world.log.append(f"busy {interval_s:g}")
-        self.world.slow = self.world.slowed
-
-    def rest(self) -> None:
-        self.world.slow = 1.0
-
-
-class World:
-    """The script's loop and the machine around it."""
-
-    def __init__(self, schedule: Schedule, budget: float = 1e9) -> None:
-        self.now, self.drawn = 0.0, 0
-        self.burst = 1  # so many batches come at once
-        self.slow = self.slowed = 1.0  # a step, while the workers are kept busy
-        self.noise: Callable[[], float] = lambda: 0.0
-        self.log: list[str] = []
-        self.lines: list[BoundWindow | BoundRoundVoid] = []
-        self.seen: dict[tuple[int, str], list[str]] = {}
-        means = Means(
-            lambda: self.now, lambda: None, lambda size: self.log.append(f"sweep {size}"), budget, device="cpu"
-        )
-        self.alternation = Alternation(schedule, means, self.lines.append)
-
-    def run(self, length: int | None = None, step: Any = lambda batch: None) -> list[int]:
-        """Trains in passes of `length` until the schedule is done; how long each pass was."""
-        passes, source = [], Planted(self, length)
-        while True:
-            self.alternation.close()
-            if self.alternation.done:
-                return [*passes, source.given]
-            place = self.alternation.schedule.at(self.alternation.step)
-            try:
-                batch = self.alternation.next(source, lambda draw: draw())
-            except StopIteration:
-                self.alternation.interrupt()
-                passes.append(source.given)
-                self.now += 50.0  # validation
-                source = Planted(self, length)
-                continue
-            assert batch["name"] == f"batch {batch['pixels'][0, 0]:.0f}"
-            if place.measured:
-                self.seen.setdefault((place.round, place.kind), []).append(batch["name"])
-            step(batch)
-            self.now += STEP_S * self.slow * (1 + self.noise())
-
-    def replays_are_exact(self) -> bool:
-        return all(names == self.seen[turn, LIVE] for (turn, _), names in self.seen.items())
-
-
-def _plan(schedule: Schedule, **more: Any) -> BoundPlan:
-    found = BoundPlan(
-        1, 100, schedule.window, schedule.rounds, given=0, batch_bytes=1000, last_level_cache_bytes=32_000_000,
-        swept=False,
-    )  # fmt: skip
-    return replace(found, **more)
-
-
 SCHEDULE = Schedule(begin=3, rounds=6, window=5, lead=2, replays=(IDLE, BUSY))
 
 
@@ -172,7 +85,7 @@ def test_windows_take_what_was_planted_and_replays_are_those_of_the_live_window(
     world = World(SCHEDULE)
     world.run()
     assert len(world.seen) == 18 and world.replays_are_exact()
-    found = bound_result([_plan(SCHEDULE), *world.lines, BoundEnded(None)])
+    found = bound_result([planned_by(SCHEDULE), *world.lines, BoundEnded(None)])
     assert found.complete and found.rounds == 6
     assert found.live is not None and found.bound is not None and found.bound_busy is not None
     assert found.live.readings_s == (20.0,) * 6 and found.bound.readings_s == (5.0,) * 6
@@ -195,8 +108,8 @@ def test_windows_take_what_was_planted_and_replays_are_those_of_the_live_window(
 def test_each_kind_of_replay_has_its_own_planted_speed_up() -> None:
     world = World(Schedule(begin=3, rounds=6, window=5, lead=2, replays=(IDLE, BUSY, DEVICE)))
     world.slowed = 1.25
-    world.run()
-    found = bound_result([_plan(world.alternation.schedule), *world.lines, BoundEnded(None)])
+    world.run(step=lambda batch: world.alternation.transferred(batch["pixels"]))
+    found = bound_result([planned_by(world.alternation.schedule), *world.lines, BoundEnded(None)])
     overs = [found.bound_over_live, found.busy_over_live, found.device_over_live]
     gains = [one.speedup for one in overs if one is not None]
     assert gains == pytest.approx([4.0, 3.2, 4.0])
@@ -207,7 +120,7 @@ def test_noise_stays_inside_the_interval() -> None:
     rng = random.Random(0)
     world.noise = lambda: rng.expovariate(1 / 0.05)
     world.run()
-    found = bound_result([_plan(world.alternation.schedule), *world.lines, BoundEnded(None)])
+    found = bound_result([planned_by(world.alternation.schedule), *world.lines, BoundEnded(None)])
     over = found.bound_over_live
     assert over is not None and over.told and over.low < over.high
     assert over.low <= 1 + LIVE_S / (STEP_S * 1.05) <= over.high
@@ -225,7 +138,7 @@ def test_passes_that_end_within_windows_keep_their_length_and_their_beginnings_a
     world = World(SCHEDULE)
     assert set(world.run(length=7)[:-1]) == {7}
     assert len(world.seen) == 18 and world.replays_are_exact()
-    found = bound_result([_plan(SCHEDULE), *world.lines, BoundEnded(None)])
+    found = bound_result([planned_by(SCHEDULE), *world.lines, BoundEnded(None)])
     assert (over := found.bound_over_live) is not None and (over.low, over.speedup, over.high) == (4.0, 4.0, 4.0)
     windows = [one for one in world.lines if isinstance(one, BoundWindow)]
     assert len(windows) == 18 and any(one.iterations < 5 for one in windows)
@@ -235,7 +148,7 @@ def test_passes_that_end_within_windows_keep_their_length_and_their_beginnings_a
 def test_passes_that_are_all_start_up_measure_nothing_and_say_so() -> None:
     world = World(SCHEDULE)
     world.run(length=2)
-    found = bound_result([_plan(SCHEDULE), *world.lines, BoundEnded(None)])
+    found = bound_result([planned_by(SCHEDULE), *world.lines, BoundEnded(None)])
     assert found.bound_over_live is None
     assert bound_parts(found) == [
         "The bound was not measured.",
@@ -261,7 +174,7 @@ def test_a_round_whose_batches_were_changed_before_that_was_known_is_void() -> N
     world.run(step=late)
     void = [one.round for one in world.lines if isinstance(one, BoundRoundVoid)]
     assert void == [0]
-    found = bound_result([_plan(SCHEDULE), *world.lines, BoundEnded(None)])
+    found = bound_result([planned_by(SCHEDULE), *world.lines, BoundEnded(None)])
     assert found.rounds == 5 and Note("round-void") in found.notes
 
 
@@ -338,14 +251,14 @@ def test_what_was_measured_before_a_script_ended_is_reported_as_part() -> None:
     world = World(SCHEDULE)
     world.run()
     kept = world.lines[:5]  # a round and two windows of the next
-    found = bound_result([_plan(SCHEDULE), *kept])
+    found = bound_result([planned_by(SCHEDULE), *kept])
     assert not found.complete and found.rounds == 1
     assert found.notes == (Note("ended-early", {"rounds": 1, "planned": 6, "steps": 100}),)
     assert sentence(found.notes[0]) == (
         "The script ended after 1 of 6 rounds. The bound needs 100 iterations: train for longer, or give a smaller "
         "--steps."
     )
-    none = bound_result([_plan(SCHEDULE)])
+    none = bound_result([planned_by(SCHEDULE)])
     assert none.bound_over_live is None
     assert none.notes == (Note("ended-early", {"steps": 100}),)
     assert sentence(none.notes[0]).startswith("The script ended before its first window was complete.")
@@ -353,12 +266,12 @@ def test_what_was_measured_before_a_script_ended_is_reported_as_part() -> None:
 
 
 def test_a_small_window_says_that_the_cache_was_swept() -> None:
-    said = bound_result([_plan(SCHEDULE, swept=True)]).notes[-1]
+    said = bound_result([planned_by(SCHEDULE, swept=True)]).notes[-1]
     assert said == Note("cache-swept", {"window_bytes": 5000, "cache_bytes": 32_000_000})
     assert sentence(said).startswith(
         "The batches of a window (5.00 kB) are smaller than 1.2 times the last-level cache"
     )
-    assert bound_result([_plan(SCHEDULE, last_level_cache_bytes=0)]).notes[-1] == Note("cache-unknown")
+    assert bound_result([planned_by(SCHEDULE, last_level_cache_bytes=0)]).notes[-1] == Note("cache-unknown")
 
 
 @pytest.mark.parametrize(
@@ -380,5 +293,5 @@ def test_what_the_report_says_of_a_gain(idle: float, busy: float, said: str) -> 
         for turn in range(6)
         for kind, spent in ((LIVE, 4.0), (IDLE, idle), (BUSY, busy))
     ]
-    found = bound_parts(bound_result([_plan(SCHEDULE), *windows]))
+    found = bound_parts(bound_result([planned_by(SCHEDULE), *windows]))
     assert found[0] == f"Without any data work, training could be at most {said}"

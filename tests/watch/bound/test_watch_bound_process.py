@@ -113,9 +113,11 @@ def test_on_a_device_batches_are_replayed_from_its_memory_too(tmp_path: Path) ->
         "from torch.utils.data import DataLoader, TensorDataset\n"
         "model = torch.nn.Linear(64, 8).cuda()\n"
         "optimiser = torch.optim.SGD(model.parameters(), 1e-9)\n"
-        "loader = DataLoader(TensorDataset(torch.rand(4096, 64)), 16, num_workers=2, pin_memory=True)\n"
+        "data = TensorDataset(torch.rand(4096, 64), torch.arange(4096))\n"
+        "loader = DataLoader(data, 16, num_workers=2, pin_memory=True)\n"
         "for epoch in range(10):\n"
-        "    for (x,) in loader:\n"
+        "    for x, number in loader:\n"
+        "        number.numpy()\n"
         "        model(x.cuda(non_blocking=True)).sum().backward()\n"
         "        optimiser.step()\n"
     )

@@ -61,7 +61,7 @@ LINES: list[lines.Line] = [
     bound_lines.BoundPlan(
         1, 100, 5, 6, 2, 1000, 32, False, [bound_lines.Reason("bound-bursts", {"batches": 3, "workers": 2})]
     ),
-    bound_lines.BoundWindow(0, "live", 1.5, 20, 5, 3),
+    bound_lines.BoundWindow(0, "live", 1.5, 20, 5, 3, stayed_on_host=True),
     bound_lines.BoundRoundVoid(0),
     bound_lines.BoundEnded(bound_lines.Reason("bound-few-steps", {"steps": 8, "needed": 14})),
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -13,6 +14,7 @@ from torch.utils.data import DataLoader
 from watching import plain, script, watched
 
 from pipebench import span, watching
+from pipebench.watch.script.transfers import _OnTensors
 
 CLOCK = Clock()
 METHODS = {torch.Tensor.to: "to", torch.Tensor.cuda: "cuda"}
@@ -141,6 +143,24 @@ def _onto_the_device(samples: list[Any]) -> Any:
     CLOCK.burn(40)
     with Noting():
         return torch.stack(samples).cuda()
+
+
+@pytest.mark.parametrize("working", [True, False])
+def test_who_asks_hears_of_each_tensor_that_is_copied_to_the_device_and_of_nothing_else(working):
+    heard: list[torch.Tensor] = []
+    loop = SimpleNamespace(
+        here=SimpleNamespace(working=lambda: working), on_transfer=heard.append, defer=lambda: None,
+        spend_only=lambda phase: None,
+    )  # fmt: skip
+
+    def to(self: Any, *args: Any) -> Any:
+        return self
+
+    one, other = torch.ones(2), torch.ones(2)
+    ours: Any = _OnTensors(loop, to)  # type: ignore[arg-type]  # a stand-in of what it uses
+    ours.__get__(one)("cuda")
+    ours.__get__(other)(torch.float64)
+    assert [found is one for found in heard] == [True]
 
 
 def test_a_copy_inside_next_is_a_part_of_the_wait():
