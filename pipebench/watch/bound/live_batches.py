@@ -23,7 +23,8 @@ class LiveSource:
 
     `plain` is torch's own `next`. `reopen` iterates the loader again (None: this is not possible). `length` is how many
     batches a pass has; for an iterable it is None until the iterable has been used up once. `cold` is true if the
-    loader has just been started: the next batches are start-up, not the steady state.
+    loader has just been started: the next batches are start-up, not the steady state. `raised` is what the last `draw`
+    raised: an error of the script's loader.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class LiveSource:
         self.workers = int(getattr(iterator, "_num_workers", 0))
         self.in_flight = self.workers * int(getattr(iterator, "_prefetch_factor", 0) or 0)
         self.cold = True
+        self.raised: BaseException | None = None
         self._failure: BaseException | None = None
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -52,6 +54,14 @@ class LiveSource:
 
     def draw(self) -> Any:
         """The next live batch. Raises StopIteration at the end of the pass, and any error that the loader raises."""
+        self.raised = None
+        try:
+            return self._drawn_now()
+        except BaseException as error:
+            self.raised = error
+            raise
+
+    def _drawn_now(self) -> Any:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure

@@ -3,8 +3,8 @@
 The script gets other batches than it asked for, so its weights are worth nothing. The process ends at once, and nothing
 of the script runs on the way out: not the rest of the script, no `atexit` function, no `finally` block.
 
-One of several ranks has the windows of all (`agreement`). If there are none, it trains on with live batches until the
-steps are done, so that no rank waits in vain for one that left.
+One of several ranks has the windows of all (`agreement`). If there are none, or if it fails, it trains on with live
+batches until the steps of all are done, so that no rank waits in vain for one that left.
 """
 
 from __future__ import annotations
@@ -68,6 +68,11 @@ class Bound:
         self._source: LiveSource | None = None
         self._opening = False
         self._elsewhere = 0
+        loop.on_transfer = self._transferred
+
+    def _transferred(self, tensor: Any) -> None:
+        if self.alternation is not None:
+            self.alternation.transferred(tensor)
 
     def opened(self, iterator: Any, loader: Any) -> None:
         """Notes that the script is about to iterate `loader`. If the current pass is over this loader, it ends."""
@@ -139,14 +144,17 @@ class Bound:
             self._end_pass()
             self._source = self._attached(iterator, plain)
             self._script = iterator
+        source = self._source
         try:
-            return alternation.next(self._source, lambda draw: recorded(iterator, lambda _: draw()))
+            return alternation.next(source, lambda draw: recorded(iterator, lambda _: draw()))
         except StopIteration:
             self._end_pass()
             return recorded(iterator, _exhausted)
-        except Refused as error:
-            self._give_up(error.reason)
-            return self.batch(iterator, plain, recorded)
+        except Exception as error:
+            if error is source.raised:
+                raise  # it is the script's own
+            self._failed(error)
+        return self.batch(iterator, plain, recorded)
 
     def _attached(self, iterator: Any, plain: Plain) -> LiveSource:
         loader = self._loaders.get(iterator, _nothing)()
@@ -166,21 +174,27 @@ class Bound:
         """Runs `act`. If it fails, the run ends, because the script must not go on and save its weights."""
         try:
             act()
-        except Refused as error:
-            self._give_up(error.reason)
         except Exception as error:
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        if isinstance(error, Refused):
+            self._give_up(error.reason)
+        else:
             self.recording.fault("measuring the bound", error)
             self._give_up(Reason("bound-fault", {}))
 
     def _give_up(self, problem: Reason) -> None:
-        """Ends the run; one of several ranks goes on without windows until the end of the steps."""
+        """Ends the run. One of several ranks goes on without windows, for as many steps as the others."""
         self.rank = self.rank or present()
         if self.rank is None:
             self.leave(FAILED, problem)
         self._end_measuring(problem)
-        step = self.alternation.step if self.alternation is not None else 0
+        step, end = 0, self.steps
+        if self.alternation is not None:
+            step, end = self.alternation.step, self.alternation.schedule.end
         means = Means(time.perf_counter, _nothing, _nothing, 0.0)
-        self.alternation = Alternation(Schedule(self.steps, 0, LEAST_WINDOW, 0, ()), means, self.recording.write)
+        self.alternation = Alternation(Schedule(end, 0, LEAST_WINDOW, 0, ()), means, self.recording.write)
         self.alternation.step = step
 
     def _end_measuring(self, problem: Reason | None) -> None:
