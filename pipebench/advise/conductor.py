@@ -15,7 +15,7 @@ from pipebench.predict.untried import Foretell
 from pipebench.remedies import Propose
 from pipebench.remedies.one_iterator import NEW_ITERATORS
 from pipebench.remedies.seen import Seen
-from pipebench.results.advice import Advice, Change, Ended, Finding
+from pipebench.results.advice import NO_LOADER, Advice, Change, Ended, Finding
 from pipebench.results.watched import WatchResult
 from pipebench.watch.record.lines import Line, LoopSums, Moment
 from pipebench.watch.record.orders import Order
@@ -109,7 +109,7 @@ class Conductor:
             0.0 if self.began is None else self.run.now() - self.began,
             self.ended,
             most=self.seen.without_waits if self.seen else None,
-            refusal=self._refusal,
+            refusal=self._refusal or (NO_LOADER if self._turns and not self.made else ""),
             streamed=self._streamed and not self._refusal,
             discarded=self._discarded,
             foretold=self._foretold,
@@ -120,6 +120,9 @@ class Conductor:
     def conduct(self) -> None:
         """Watches, then tries, until everything is tried. It ends early if the script does."""
         if not self._look():
+            return
+        if not self.made:
+            self.watched, self.ended = self.run.watched(), "refused"
             return
         self.run.order(Order(1))
         while not self._stopped:  # the script ends its recording at its next batch
@@ -187,8 +190,10 @@ class Conductor:
         if self.began is None:
             return False
         spent = self.run.now() - self.began
+        if not self.made:  # a loader may come after a loop without one
+            return spent >= self.budget_s
         settled = spent >= LOOK_S and self._turns >= LOOK_ITERATIONS and not self._soon_over(spent)
-        return bool(self.made) and (settled or spent >= _LOOK_SHARE * self.budget_s)
+        return settled or spent >= _LOOK_SHARE * self.budget_s
 
     def _soon_over(self, spent: float) -> bool:
         """Whether the first pass ends soon: then what lies between two passes, as validation, is watched too.

@@ -12,7 +12,7 @@ from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section, Spare, Sparing
 from pipebench.render.screen import LATE
 from pipebench.render.watch_verdict import verdict as limit
-from pipebench.results.advice import ANEW, LEAST_PAIRS, SOME_PASSES, Advice, Cache, Change, Finding
+from pipebench.results.advice import ANEW, LEAST_PAIRS, NO_LOADER, SOME_PASSES, Advice, Cache, Change, Finding
 from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.units import counted, percent, printable, seconds, size
 
@@ -57,6 +57,8 @@ def verdict(advice: Advice) -> str:
     found = advice.followed
     if found is not None:
         return f"{_larger(advice)}{_of_change(found)}"
+    if advice.refusal == NO_LOADER:
+        return f"{_larger(advice)}Nothing was tried: the training takes no batch from a DataLoader."
     if advice.ended == "refused":
         return f"{_larger(advice)}No remedy was tried on this script."
     return f"{_larger(advice)}{_nothing(advice)}{_given_up(advice)}"
@@ -309,9 +311,11 @@ def _had_no_workers(advice: Advice, watched: WatchResult | None) -> bool:
 def _closing(advice: Advice, had_no_workers: bool, goes_on: bool) -> Iterator[str]:
     if advice.ended == "script-ended" and advice.cut_short:
         yield "The run was cut short before everything was tried: advise again when it runs to its end."
+    elif advice.refusal == NO_LOADER:
+        pass  # the first sentence has said it
     elif advice.ended in ENDED:
         yield ENDED[advice.ended]
-    if advice.ended == "refused":
+    elif advice.ended == "refused":
         yield REFUSALS.get(advice.refusal, "No loader whose loop trains was seen, or it was made before the watching.")
     if advice.streamed and advice.discarded:
         yield (

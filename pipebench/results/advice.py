@@ -27,6 +27,7 @@ current folder, so no patch of this folder can name it. "not-saved": the patch i
 """
 _CLEARLY = 0.95  # of a speed-up: what is less is clearly less
 ANEW = "new-loader-each-pass"  # why workers could not live on: the script makes its loader again and again
+NO_LOADER = "no-loader"  # a refusal: the training takes no batch from a DataLoader
 _ROOM = 0.8  # of the free memory: the most that a cache may take
 TOGETHER = "together"  # the remedy of what is tried together
 SOME_PASSES = 10  # of a training, for what must be made once

@@ -19,12 +19,15 @@ def caused(shown, cause):
 
 @dataclass
 class Planted:
-    """A script: each settings' speed-up is what `speedup(order)` says. It ends after `ends_s` seconds."""
+    """A script: each settings' speed-up is what `speedup(order)` says. It ends after `ends_s` seconds.
+
+    If `made` is None, its loop takes no batch from a DataLoader.
+    """
 
     speedup: object
     seen_: object
     ends_s: float = 1e9
-    made: LoaderMade = field(default_factory=lambda: MADE)
+    made: LoaderMade | None = field(default_factory=lambda: MADE)
     pair_s: float = 4.0
     clock: float = 0.0
     orders: list = field(default_factory=list)
@@ -42,8 +45,8 @@ class Planted:
     def lines(self):
         found, self.pending = self.pending, []
         if not self.orders:
-            found = [self.made, LoopSums(1, 0, turns=1, trained=1)] if self.clock < 0.2 else []
-            return [*found, LoopSums(1, 0, turns=1, trained=1)]
+            found = [self.made, LoopSums(1, 0, turns=1, trained=1)] if self.clock < 0.2 and self.made else []
+            return [*found, LoopSums(1 if self.made else 0, 0, turns=1, trained=1)]
         if self.clock >= self.due:
             self.due += self.pair_s
             order, pair = self.orders[-1], int(self.clock * 10)

@@ -15,7 +15,7 @@ from pipebench.advise.main_loader import main_loader
 from pipebench.advise.trial import not_now
 from pipebench.remedies import num_workers
 from pipebench.results.account import Account, AccountRow, Cause
-from pipebench.results.advice import Change, Finding
+from pipebench.results.advice import NO_LOADER, Change, Finding
 from pipebench.stats import Speedup
 
 
@@ -38,6 +38,16 @@ def test_a_healthy_script_is_left_alone():
     advice = advice_on(run)
     assert not advice.findings and advice.best is None and advice.ended == "done"
     assert [one.settings for one in run.orders] == [None, None]
+
+
+@pytest.mark.parametrize(("ends_s", "ended"), [(1e9, "refused"), (50.0, "script-ended")])
+def test_a_loop_without_a_loader_is_watched_until_the_budget_is_over(ends_s, ended):
+    run = Planted(lambda order: 1.0, seen(0.5), ends_s, made=None)
+    conductor = Conductor(run, {}, 60.0)
+    conductor.conduct()
+    advice = conductor.advice()
+    assert (advice.ended, advice.refusal, run.orders) == (ended, NO_LOADER, [])
+    assert advice.spent_s == pytest.approx(min(60.0, ends_s), abs=0.3)
 
 
 def test_what_slows_down_is_given_up_after_two_pairs_and_never_advised():

@@ -136,6 +136,7 @@ def test_where_the_script_made_the_samples_itself_the_order_is_that_of_a_run_wit
         ({"findings": FORETOLD, "best": None, "foretold": 0, "ended": "refused", "refusal": "iterable"},
          "num_workers=4 is predicted to make the training loop 1.90× (1.85–1.95) as fast. This was not tried: the"),
         ({"findings": (), "best": None, "ended": "refused"}, "No loader whose loop trains was seen"),
+        ({"findings": (), "best": None, "ended": "refused", "refusal": "no-loader"}, "no batch from a DataLoader"),
         ({"ended": "script-ended"}, "The script ended before everything was tried"),
         ({"ended": "budget"}, "raise --budget"),
     ],
