@@ -26,7 +26,8 @@ HOUSE = {
     "programs advice plan packing examination remote loaders engine secrets names beginning verdicts report schema "
     "earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
-    "started watch_verdict in_loop watch_causes watch_account watch_details watch_drilled watch ranks programs "
+    "started worker_moves watch_verdict in_loop "
+    "watch_causes watch_account watch_details watch_drilled watch ranks programs "
     "watched study syncs one_machine same_work ab github calibration advice_reasons advice_lines advice "
     "before_after_rows before_after plan functions packing examination remote loaders engine text",
     "render.pictures": "sheet svg drawing axes forest bound counts errors in_workers ladder of_ranks remedies "
@@ -34,7 +35,7 @@ HOUSE = {
     "render.html": "markup outline page",
     "render.notebook": "",
     "syncpoints": "placement book reviewed_operators modes session examine",
-    "predict": "cores loader load bounds asked intervals one_machine planning passports untried more_workers",
+    "predict": "cores loader load bounds asked intervals one_machine planning passports untried room more_workers",
     "watch.record": "options orders line pace spent kernel_counts from_handlers bound_lines trial_lines program_lines "
     "worker_lines lines patches own_code exclusive_time record_file last_sample recording sampling thread_pools memory",
     "watch.stages": "labels transforms hidden_errors webdataset in_place called iterables library_calls "

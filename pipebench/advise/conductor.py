@@ -262,7 +262,7 @@ class Conductor:
     def _together(self) -> Change | None:
         """The best of all in one. None: fewer than two gained, or there is no room for what they make ahead."""
         found = judging.together(judging.apart(judging.advisable(self.findings)))
-        if found is None or self.seen is None or self.seen.has_room(*self.seen.ahead_with(found)):
+        if found is None or self.seen is None or self.seen.room.holds(*self.seen.ahead_with(found)):
             return found
         return None
 

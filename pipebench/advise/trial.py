@@ -171,7 +171,7 @@ def _has_memory(seen: Seen, change: Change, by_passes: bool) -> bool:
     """
     workers, _ = seen.ahead_with(change)
     follow = by_passes and not change.settings.get("persistent_workers", seen.settings.get("persistent_workers"))
-    return seen.has_memory_for(workers - seen.workers * follow)
+    return seen.room.has_memory_for(workers - seen.workers * follow)
 
 
 def _present_batches(seen: Seen, budget_s: float) -> int:

@@ -49,12 +49,14 @@ def _consumed(costs: LoopCosts, samples_per_s: float) -> LoopCosts:
     """A device consumes so many samples per second, works while the loop takes the next batch, and needs no core."""
     received = costs.receive_s if costs.pin_s is None else 0.0
     rest = max(0.0, costs.samples / samples_per_s - costs.own_s - costs.send_s - received)
-    return replace(costs, step_s=(rest,), step_cpu_s=0.0)
+    return replace(costs, step_s=(rest,), step_cpu_s=0.0, device_s=0.0)
 
 
 def _faster(costs: LoopCosts, stages: Sequence[StageShare], name: str, factor: float) -> Iterable[LoopCosts]:
     if name == STEP:
-        return [replace(costs, step_s=_scaled(costs.step_s, 1 / factor), step_cpu_s=costs.step_cpu_s / factor)]
+        less = 1 / factor
+        step_s, on_device = _scaled(costs.step_s, less), costs.device_s * less
+        return [replace(costs, step_s=step_s, step_cpu_s=costs.step_cpu_s * less, device_s=on_device)]
     stage = _stage(stages, name)
     if stage.kind == _SERIALISE:
         spent = costs.feeder_cpu_s / factor, costs.feeder_blocked_s / factor

@@ -19,17 +19,19 @@ def core_s(costs: LoopCosts, workers: int) -> float:
 def bounds(costs: LoopCosts, setting: Setting) -> dict[str, float]:
     """The most batches per second that each resource allows, if it never waits for another one.
 
-    "loop": the training loop's own thread, with its serial part of `next()`. "workers": each makes one batch after the
-    other. "cores": all CPU time of a batch. "pin": the pin-memory thread. No setting is faster than the least of them.
+    "loop": the training loop's own thread, with its serial part of `next()`, and its device. "workers": each makes one
+    batch after the other. "cores": all CPU time of a batch. "pin": the pin-memory thread. No setting is faster than the
+    least of them.
     """
     step_s = max(fmean(costs.step_s), costs.step_cpu_s / setting.cores)
     cores = _per_s(setting.cores, core_s(costs, setting.workers))
     if not setting.workers:
-        return {"loop": _per_s(1, costs.made_s + costs.own_s + (costs.pin_s or 0.0) + step_s), "cores": cores}
+        alone_s = costs.made_s + costs.own_s + (costs.pin_s or 0.0) + step_s
+        return {"loop": _per_s(1, max(alone_s, costs.device_s)), "cores": cores}
     received = costs.receive_s if costs.pin_s is None else 0.0
     made_s = max(costs.made_s + costs.between_s, costs.feeder_cpu_s + costs.feeder_blocked_s)
     found = {
-        "loop": _per_s(1, costs.own_s + costs.send_s + received + step_s),
+        "loop": _per_s(1, max(costs.own_s + costs.send_s + received + step_s, costs.device_s)),
         "workers": _per_s(setting.workers, made_s),
         "cores": cores,
     }

@@ -35,10 +35,10 @@ def borne_out(passport: Passport) -> Passport:
     return replace(found, others=low)
 
 
-def present(passport: Passport) -> float:
-    """The samples per second of the present setting, as the simulation says."""
+def present(passport: Passport, turns: int | None = None) -> float:
+    """The samples per second of the present setting, as the simulation says; of whole passes, if they are given."""
     costs = passport.costs
-    now = Setting(costs.workers, costs.prefetch_factor, passport.cores, passport.others)
+    now = Setting(costs.workers, costs.prefetch_factor, passport.cores, passport.others, turns)
     return simulate(costs, now).batches_per_s * costs.samples
 
 

@@ -23,6 +23,7 @@ _LATE = 8  # parts of a wait for a worker: so often, the wait looks whether the 
 _ROWS = 61  # a prime, so that no worker gets the same rows again and again
 _LEAST_TURNS = 4  # of the whole store of batches, in the timed part
 _MOST = 4096
+_PART = 0.1  # of a pass: with two batches ahead, its begin then takes about 5 % of it
 _LEAST_S = 1e-6  # of a loop that costs nothing
 _WAKING, _MOST_WAKING = 2.5, 0.06  # chosen by the errors in docs/figures/prediction.md
 
@@ -32,12 +33,14 @@ class Setting:
     """The setting of a prediction: the loader's knobs, the cores, and those that others keep busy.
 
     A part of a core is a quota, as a container has it: 1.5 are two cores, and 1.5 core-seconds per second on them.
+    `turns` are the iterations of a pass, which begins and ends without a batch (None: the loop is one long pass).
     """
 
     workers: int
     prefetch_factor: int
     cores: float
     others: float = 0.0
+    turns: int | None = None
 
     @property
     def ahead(self) -> int:
@@ -45,9 +48,18 @@ class Setting:
         return self.workers * min(self.prefetch_factor, max(2, _MOST // max(1, self.workers)))
 
 
+def short_pass(costs: LoopCosts, workers: int, prefetch_factor: int) -> int | None:
+    """The iterations of a pass, if the batches made ahead are no small part of it: then its begin counts. Else None."""
+    short = workers and costs.turns is not None and workers * prefetch_factor >= _PART * costs.turns
+    return costs.turns if short else None
+
+
 @dataclass(frozen=True)
 class Simulated:
-    """`batches_per_s` is the rate of the loop once it has settled. `batches` took `seconds`, start-up included."""
+    """`batches_per_s` is the rate of the loop once it has settled, or that of whole passes.
+
+    `batches` took `seconds`, start-up included.
+    """
 
     batches_per_s: float
     batches: int
@@ -92,6 +104,8 @@ def _length(costs: LoopCosts, setting: Setting) -> tuple[int, int]:
     The timed part has all batches about equally often, and whole turns of the workers: their batches come in bursts.
     """
     known, turn = max(len(costs.cpu_s), len(costs.step_s)), max(1, setting.workers)
+    if setting.turns is not None:
+        return 0, -(-known // setting.turns) * setting.turns
     first = 2 * setting.ahead
     timed = known * max(1, -(-_LEAST_TURNS * setting.ahead // known))
     return first, first + -(-min(timed, max(_MOST, setting.ahead)) // turn) * turn
@@ -104,8 +118,7 @@ def _alone(cores: Cores, costs: LoopCosts, batches: int, ends: list[float]) -> T
         yield Cpu(costs.own_s)
         yield from _made(costs, batch)
         yield Cpu(costs.pin_s or 0.0)
-        yield from _step(costs, batch, on_cpu)
-        ends.append(cores.now)
+        yield from _step(cores, costs, on_cpu, ends)
 
 
 def _with_workers(cores: Cores, costs: LoopCosts, setting: Setting, batches: int, ends: list[float]) -> Thread:
@@ -121,9 +134,11 @@ def _with_workers(cores: Cores, costs: LoopCosts, setting: Setting, batches: int
         cores.start(_pinning(cores, costs, sent, pinned, computing, late_s))
     arriving = sent if costs.pin_s is None else pinned
     here: set[int] = set()
-    for batch in range(setting.ahead):
-        cores.put(asked[batch % setting.workers], batch)
+    turns = setting.turns or batches + setting.ahead
     for batch in range(batches):
+        over = batch - batch % turns + turns  # the first batch of the next pass
+        for first in _first_of_pass(batch, turns, setting.ahead):
+            cores.put(asked[first % setting.workers], first)
         while batch not in here:
             arrived = yield Take(arriving)
             here.add(arrived)
@@ -131,9 +146,14 @@ def _with_workers(cores: Cores, costs: LoopCosts, setting: Setting, batches: int
                 yield from _received(costs, computing, arrived, late_s)
         here.remove(batch)
         yield Cpu(costs.own_s + costs.send_s)
-        cores.put(asked[batch % setting.workers], batch + setting.ahead)
-        yield from _step(costs, batch, on_cpu)
-        ends.append(cores.now)
+        if batch + setting.ahead < over:
+            cores.put(asked[(batch + setting.ahead) % setting.workers], batch + setting.ahead)
+        yield from _step(cores, costs, on_cpu, ends)
+
+
+def _first_of_pass(batch: int, turns: int, ahead: int) -> range:
+    """What is asked for before this batch: those made ahead, if it is the first one of a pass, and else none."""
+    return range(batch, batch + (0 if batch % turns else min(ahead, turns)))
 
 
 def _worker(cores: Cores, costs: LoopCosts, indices: Queue, made: Queue, computing: list[bool], number: int) -> Thread:
@@ -203,13 +223,16 @@ def _uneven() -> list[list[tuple[float, float]]]:
 _UNEVEN = _uneven()
 
 
-def _step(costs: LoopCosts, iteration: int, on_cpu: float) -> Iterator[Cpu | Blocked]:
-    """The loop's own work of an iteration, which keeps `on_cpu` cores busy."""
-    wall = costs.step_s[iteration % len(costs.step_s)]
+def _step(cores: Cores, costs: LoopCosts, on_cpu: float, ends: list[float]) -> Iterator[Cpu | Blocked]:
+    """The loop's own work of an iteration, which keeps `on_cpu` cores busy, until the device is done, too."""
+    wall, done = costs.step_s[len(ends) % len(costs.step_s)], (ends[-1] if ends else 0.0) + costs.device_s
     if on_cpu:
         yield Cpu(wall * min(1.0, on_cpu), max(1.0, on_cpu))
     if on_cpu < 1:
         yield Blocked(wall * (1.0 - on_cpu))
+    if costs.device_s:
+        yield Blocked(done - cores.now)
+    ends.append(cores.now)
 
 
 def step_cores(costs: LoopCosts) -> float:

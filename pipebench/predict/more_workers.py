@@ -7,8 +7,9 @@ from itertools import count, takewhile
 from pipebench.predict.asked import handed_over
 from pipebench.predict.intervals import expected
 from pipebench.predict.load import borne_out
-from pipebench.predict.loader import Setting
+from pipebench.predict.loader import Setting, short_pass
 from pipebench.predict.planning import foreseen
+from pipebench.predict.room import Room
 from pipebench.results.costs import Passport
 from pipebench.stats import Speedup
 
@@ -27,15 +28,25 @@ def ladder(lowest: int, most: float) -> list[int]:
     return [*takewhile(lambda rung: rung <= most, (lowest << doubled for doubled in count()))]
 
 
-def more_workers(passport: Passport) -> tuple[int, Speedup]:
+def more_workers(passport: Passport, room: Room) -> tuple[int, Speedup] | None:
     """The number of workers that brings most, of a ladder above the present number, and the speed-up of the loop.
 
     Each rung has twice as many workers as the one before. Of numbers that bring nearly the same, it is the smallest.
+    Where there is no room for the lowest rung, the most that there is room for are the only one. None: for no more.
     """
     passport = borne_out(passport)
     costs, ahead = passport.costs, passport.costs.prefetch_factor
     lowest = max(1, 2 * costs.workers)
-    rungs = ladder(lowest, most_workers(passport.cores)) or [lowest]
-    rates = [expected([handed_over(costs)], Setting(one, ahead, passport.cores, passport.others)) for one in rungs]
+    known = ladder(lowest, most_workers(passport.cores)) or [lowest]
+    fewer = range(lowest - 1, costs.workers, -1)
+    rungs = [one for one in known if not room.lacks(one)] or [one for one in fewer if not room.lacks(one)][:1]
+    if not rungs:
+        return None
+    rates = [expected([handed_over(costs)], _setting(passport, one, ahead)) for one in rungs]
     found = next(rung for rung, rate in zip(rungs, rates, strict=True) if rate >= NEARLY * max(rates))
     return found, foreseen(passport, found, ahead)
+
+
+def _setting(passport: Passport, workers: int, ahead: int) -> Setting:
+    turns = short_pass(passport.costs, workers, ahead)
+    return Setting(workers, ahead, passport.cores, passport.others, turns)

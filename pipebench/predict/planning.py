@@ -12,7 +12,7 @@ from pipebench.predict.asked import changed, handed_over
 from pipebench.predict.bounds import bounds, core_s
 from pipebench.predict.intervals import around, expected, predicted
 from pipebench.predict.load import MODEL_ERROR, borne_out, present
-from pipebench.predict.loader import Setting, simulate
+from pipebench.predict.loader import Setting, short_pass, simulate
 from pipebench.predict.one_machine import one_machine
 from pipebench.results.costs import LoopCosts, Passport
 from pipebench.results.plan import Asked, Check, Figure, Need, Plan, Prediction, Resource
@@ -78,21 +78,24 @@ def foreseen(passport: Passport, workers: int, prefetch_factor: int, beside_othe
     """The speed-up of the loop over the present setting, with so many workers and batches ahead of each.
 
     Without `beside_others`, both are for a machine on which no other processes run. However unsure the simulation is,
-    more workers and more batches ahead bring no more than the cores allow.
+    more workers and more batches ahead bring no more than the cores and the device allow. Where a pass is short, both
+    are of whole passes, without the start of workers.
     """
     told, passport = passport.others, borne_out(passport)
     error = _error(tuple(checked(passport)), _fit(told, passport))
     if not beside_others:
         passport = replace(passport, others=0.0)
     costs = passport.costs
-    now = present(passport) / costs.samples
-    setting = Setting(workers, prefetch_factor, passport.cores, passport.others)
+    turns = short_pass(costs, max(workers, costs.workers), prefetch_factor)
+    now = present(passport, turns) / costs.samples
+    setting = Setting(workers, prefetch_factor, passport.cores, passport.others, turns)
     found = handed_over(costs)
     then = predicted([found], setting, error)
-    high = then.high
+    most = 1 / costs.device_s if costs.device_s else math.inf
     if workers >= costs.workers and costs.workers:
-        slowest = min(now, 1 / costs.iteration_s)
-        high = min(high, max(then.value, _VARIES * now / slowest * bounds(found, setting)["cores"]))
+        most = min(most, bounds(found, setting)["cores"])
+    slowest = min(now, 1 / costs.iteration_s)
+    high = min(then.high, max(then.value, _VARIES * now / slowest * most))
     return Speedup(then.value / now, then.low / now, high / now, CONFIDENCE)
 
 

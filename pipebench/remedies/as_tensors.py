@@ -36,10 +36,10 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if tried or not seen.workers or found is None or found.pipe_bytes_per_batch < LEAST_BYTES:
         return None
     ahead = seen.workers, seen.prefetch_factor
-    room = seen.has_shared_memory(*ahead, found.pipe_bytes_per_batch)
+    room = seen.room.has_shared_memory(*ahead, found.pipe_bytes_per_batch)
     arrays = found.array_bytes_per_batch or 0.0
     tensors = arrays / LEAST_ARRAY + (found.pipe_bytes_per_batch - arrays) / LEAST_LIST  # at most
-    room = room and seen.has_descriptors(*ahead, tensors)
+    room = room and seen.room.has_descriptors(*ahead, tensors)
     if hand_off_share(seen) < WORTH - 1 or not room:
         return None
     return Change(

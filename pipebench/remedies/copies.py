@@ -34,7 +34,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     found = seen.watched.hand_off
     if tried or not seen.workers or found is None or not found.views or hand_off_share(seen) < WORTH - 1:
         return None
-    if not seen.has_descriptors(seen.workers, seen.prefetch_factor, found.tensors_per_batch):
+    if not seen.room.has_descriptors(seen.workers, seen.prefetch_factor, found.tensors_per_batch):
         return None
     return Change(
         "copies", {}, COST, predicted=seen.without_waits, title=TITLE, edits={"copies": {}}, how=HOW,

@@ -17,6 +17,6 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         return None
     values = found.values
     more = int(values.get("more_workers", 0))
-    how = (*HOW, f"Set num_workers={more} for it.") if more and seen.has_room(more, seen.prefetch_factor) else HOW
+    how = (*HOW, f"Set num_workers={more} for it.") if more and seen.room.holds(more, seen.prefetch_factor) else HOW
     place = Place(str(values.get("function") or "the loop"), str(values["file"]), int(values["line"]))
     return of_cause(seen, found, "in_workers", "batches prepared in the workers", how, place)

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pipebench.predict.more_workers import ladder, most_workers
+from pipebench.predict.room import PREFETCH_FACTOR
 from pipebench.remedies.persistent_workers import KEEPS
-from pipebench.remedies.seen import PREFETCH_FACTOR, TRY_FROM, WORTH, Seen, without
+from pipebench.remedies.seen import TRY_FROM, WORTH, Seen, without
 from pipebench.results.advice import Change, Finding, Value
 
 PLACE = 2
@@ -139,7 +140,7 @@ def _most(seen: Seen) -> float:
 
 
 def _fits(seen: Seen, workers: int) -> bool:
-    return seen.has_memory_for(workers - seen.workers) and seen.has_room(workers, seen.prefetch_factor)
+    return seen.room.lacks(workers) is None
 
 
 def _down(seen: Seen, counts: dict[int, Finding]) -> int | None:

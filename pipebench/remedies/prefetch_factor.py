@@ -26,7 +26,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     now = seen.prefetch_factor
     latest = [int(one.change.settings["prefetch_factor"] or 0) for one in tried]
     found = latest[-1] * TIMES if latest else _first(seen) if asked else now * TIMES
-    if not seen.has_room(seen.workers, found):
+    if not seen.room.holds(seen.workers, found):
         return None
     cost = f"memory for {seen.workers * (found - now)} batches"
     return Change("prefetch_factor", {"prefetch_factor": found}, cost, predicted=seen.promise, asked_for=asked)
@@ -35,4 +35,6 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
 def _first(seen: Seen) -> int:
     lowest = seen.prefetch_factor * TIMES
     rungs = [lowest * TIMES**place for place in range(_LADDER)]
-    return seen.first_rung("prefetch_factor", [lowest, *(one for one in rungs[1:] if seen.has_room(seen.workers, one))])
+    return seen.first_rung(
+        "prefetch_factor", [lowest, *(one for one in rungs[1:] if seen.room.holds(seen.workers, one))]
+    )

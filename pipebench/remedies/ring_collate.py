@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipebench.remedies.seen import PREFETCH_FACTOR, Seen, share_of, without_share
+from pipebench.predict.room import PREFETCH_FACTOR
+from pipebench.remedies.seen import Seen, share_of, without_share
 from pipebench.remedies.source import with_collate
 from pipebench.results.advice import Change, Finding
 from pipebench.watch.record.patches import Patches

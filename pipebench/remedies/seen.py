@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pipebench.predict.more_workers import NEARLY
+from pipebench.predict.room import PREFETCH_FACTOR, Room
 from pipebench.results.account import AccountRow, Cause
 from pipebench.results.advice import Change, Place, Value
 from pipebench.results.drilled import DrilledLine
@@ -22,10 +23,7 @@ _TELLING = 10.0  # a limit above this says nothing about what a change will brin
 _OF_THE_SCRIPT = ("sampler", "send-indices")
 _BLOCKED = 0.5  # of the time of a sample on a core, at most
 _LONG_PASS_S = 60.0  # the start of workers takes some tenths of a second, or some seconds
-FREE = 0.5  # of free memory: what changes may take of it
-_SPARE_DESCRIPTORS = 64  # for files that the script opens
 _CLEARLY = 1.2  # times the speed-up of the lowest rung: then that one is passed over
-PREFETCH_FACTOR = 2  # of torch, if nothing is said
 WORTH = 1.03  # a speed-up that is worth an edit
 TRY_FROM = 1.08  # a limit that is worth a trial: runs differ so much that an interval shows hardly less
 
@@ -224,46 +222,11 @@ class Seen:
         whole = self.pass_s
         return whole / max(1e-9, whole - self.between_s, 0.01 * whole) if whole else 1.0
 
-    def has_shared_memory(self, workers: int, prefetch_factor: int, batch_bytes: float | None = None) -> bool:
-        """Whether the batches that so many workers make ahead fit there, beside those of the present loader.
-
-        A batch has `batch_bytes` there (None: as many as it has now). Where nothing is known, they fit.
-        """
-        host, found = self.watched.host, self.watched.hand_off
-        each = batch_bytes if batch_bytes is not None else found.shared_bytes_per_batch if found is not None else None
-        if each is None or host is None or host.shared_memory_size_bytes is None:
-            return True
-        needed = self.ranks * workers * (prefetch_factor + 1) * each
-        return needed < host.shared_memory_size_bytes - (host.shared_memory_bytes or 0)
-
-    def has_room(self, workers: int, prefetch_factor: int) -> bool:
-        """Whether shared memory, file descriptors and free memory hold what so many workers make ahead."""
-        room = self.has_shared_memory(workers, prefetch_factor) and self.has_descriptors(workers, prefetch_factor)
-        batches, found = workers * prefetch_factor - self.workers * self.prefetch_factor, self.watched.hand_off
-        each = 0.0 if found is None else found.pipe_bytes_per_batch + (found.shared_bytes_per_batch or 0.0)
-        return room and self._holds(batches * each)
-
-    def has_memory_for(self, workers: int) -> bool:
-        """Whether a part of free memory holds so many more workers. If their memory is unknown, it does."""
-        return self._holds(workers * (self.worker_bytes or 0.0))
-
-    def _holds(self, bytes_: float) -> bool:
-        """Whether a part of free memory holds these bytes, wherever they lie. If it is unknown, it does."""
-        return self.free_bytes is None or bytes_ <= FREE * self.free_bytes
-
-    def has_descriptors(self, workers: int, prefetch_factor: int, tensors: float | None = None) -> bool:
-        """Whether the script may open as many files as the tensors need that so many workers make ahead.
-
-        A batch has so many `tensors` (None: as many as it has now). With torch's strategy "file_descriptor", a tensor
-        in shared memory holds one until nobody has it any more. While a change is tried, both loaders have batches.
-        Where nothing is known, they fit.
-        """
-        host, found = self.watched.host, self.watched.hand_off
-        each = tensors if tensors is not None else found.tensors_per_batch if found is not None else None
-        if each is None or host is None or host.descriptor_limit is None or host.sharing_strategy != "file_descriptor":
-            return True
-        needed = workers * (prefetch_factor + 1) * each
-        return needed < host.descriptor_limit - (host.script_descriptors or 0) - _SPARE_DESCRIPTORS
+    @property
+    def room(self) -> Room:
+        """What there is for workers of this loader."""
+        given = self.watched, self.loader, self.workers, self.prefetch_factor
+        return Room(*given, self.turns, self.free_bytes, self.ranks)
 
     def ahead_with(self, change: Change) -> tuple[int, int]:
         """The workers, and the batches that each makes ahead, after a change."""
@@ -291,13 +254,9 @@ class Seen:
         each = " a rank" if self.ranks > 1 else ""
         if more <= 0:
             return f"−{-more} process{'es' if more < -1 else ''}{each}"
-        memory = f", {size(more * self.worker_bytes)}" if self.worker_bytes else ""
+        each_bytes = self.room.worker_bytes
+        memory = f", {size(more * each_bytes)}" if each_bytes else ""
         return f"+{more} process{'es' if more > 1 else ''}{memory}{each}"
-
-    @property
-    def worker_bytes(self) -> float | None:
-        found = [one.pss_bytes for one in self.its_workers if one.pss_bytes]
-        return max(found) if found else None
 
 
 def telling(limit: float) -> float | None:

@@ -267,6 +267,7 @@ def passport(found: Passport) -> list[Part]:
         ("pickling it", costs.feeder_cpu_s + costs.feeder_blocked_s),
         ("receiving it", costs.received_s),
         ("the loop's own work", fmean(costs.step_s)),
+        *([("the device, at least", costs.device_s)] if costs.device_s else []),
     )
     scale = seconds_scale(value for _, value in spent)
     rows = tuple((name, scale.number(value)) for name, value in spent)

@@ -174,6 +174,8 @@ def _blocked(one: Cause, values: Any, part: str) -> str:
 
 
 def _more_workers(values: Any) -> str:
+    if "lacks" in values:  # data or memory for more of them
+        return "Faster loading"
     return "More workers" if values["workers"] < values.get("usable_cores", 0) else "More workers than cores"
 
 

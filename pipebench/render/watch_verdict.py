@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from pipebench.render.cells import spoken
 from pipebench.render.frameworks import setting
 from pipebench.render.started import fitting
+from pipebench.render.worker_moves import DIVIDE, OF_WORKERS, why_no_worker
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import ONE_OF_RANKS, Verdict, WatchResult
 from pipebench.units import counted, percent, printable, seconds, size
 
-_SOME_CORES = 0.05  # fewer are not mentioned
-_MANY_CORES = 0.25  # more workers get a larger share of the cores that others use
-_WORTH = 1.05  # a smaller speed-up hardly helps
 _OWN_STAGES = ("read", "decode", "transform", "collate")  # the kinds of stages that `pipebench run` also measures
 
 
@@ -224,12 +221,6 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
 }
 
 
-DIVIDE = (
-    " First let each worker give its own part: nothing in the dataset's code asks for the worker (get_worker_info), so "
-    "each would give all samples."
-)
-
-
 def next_move(move: NextMove | None) -> str | None:
     """The change that the figures support; None if they support no change."""
     if move is None:
@@ -239,90 +230,14 @@ def next_move(move: NextMove | None) -> str | None:
         return f"Next: {change}. Now this takes {seconds(move.wait_part_s or 0.0)} of each iteration."
     if move.action in _OF_RUN:
         return f"Next: {_OF_RUN[move.action](move)}."
-    if move.action in _OF_WORKERS:
-        return f"Next: {_OF_WORKERS[move.action](move)}{DIVIDE if move.undivided and move.to_workers != 1 else ''}"
+    if move.action in OF_WORKERS:
+        return f"Next: {OF_WORKERS[move.action](move)}{DIVIDE if move.undivided and move.to_workers != 1 else ''}"
     if move.action == "make-hand-off-cheaper":
         return _cheaper_hand_off(move)
     return (
         f"Next: make {printable(move.stage or '')} cheaper; it takes {seconds(move.stage_s or 0.0)} of the "
-        f"{seconds(move.sample_s or 0.0)} of a sample. {_why_no_worker(move)}"
+        f"{seconds(move.sample_s or 0.0)} of a sample. {why_no_worker(move)}"
     )
-
-
-def _first_workers(move: NextMove) -> str:
-    to = f"to {move.to_workers}" if move.to_workers else "to 1 or more"
-    return (
-        f"set {setting('num_workers', move.made_by)} {to}. Now loading and the loop's own work take turns, and "
-        f"{move.usable_cores:g} cores are usable.{_foreseen(move)}"
-    )
-
-
-def _more_workers(move: NextMove) -> str:
-    to = f"from {move.workers} to {move.to_workers}" if move.to_workers else f"above {move.workers}"
-    return (
-        f"raise {setting('num_workers', move.made_by)} {to}. The workers are always busy. Of "
-        f"{move.usable_cores:g} usable core{'' if move.usable_cores == 1 else 's'}, {_uses(move)}.{_foreseen(move)}"
-    )
-
-
-def _for_thread(move: NextMove) -> str:
-    return (
-        f"set {setting('num_workers', move.made_by)} to {move.to_workers} or more. Now one thread beside the loop "
-        f"makes all batches, on {move.usable_cores:g} usable cores."
-    )
-
-
-_OF_WORKERS = {
-    "set-num-workers": _first_workers, "raise-num-workers": _more_workers, "workers-for-thread": _for_thread,
-}  # fmt: skip
-
-
-def _foreseen(move: NextMove) -> str:
-    if move.predicted is None:
-        return ""
-    taken = ""
-    if move.foreign_cores is not None and move.foreign_cores >= _MANY_CORES:
-        taken = f" Part of that would be taken from other processes.{_alone(move)}"
-    elif move.workers and (move.cores_used or 0.0) + move.wanted_cores < move.workers / 2:
-        taken = " The workers mostly wait: this assumes that what they wait for serves more of them, too."
-    return f" The loop is predicted to be {spoken(move.predicted)} as fast; this was not tried.{taken}"
-
-
-def _why_no_worker(move: NextMove) -> str:
-    if move.hand_off_s is not None:
-        return (
-            f"Workers would hardly help: a batch is made in {seconds(move.batch_s or 0.0)}, and to hand one over from "
-            f"a worker takes about {seconds(move.hand_off_s)}."
-        )
-    if move.predicted is None:
-        return f"No whole core is free: of {move.usable_cores:g}, {_uses(move)}."
-    if not move.workers:
-        help_ = "are not certain to help" if move.predicted.high >= _WORTH else "would hardly help"
-        return f"Workers {help_} ({move.to_workers}: predicted {spoken(move.predicted)}, not tried)."
-    help_ = "are not certain to help" if move.predicted.speedup >= _WORTH else "would hardly help"
-    tried = f"({move.to_workers}: predicted {spoken(move.predicted)}, not tried)"
-    return f"More workers {help_} {tried}. Of {_cores(move)}, {_uses(move)}.{_alone(move)}"
-
-
-def _alone(move: NextMove) -> str:
-    return f" Without the other processes: {spoken(move.alone)}." if move.alone is not None else ""
-
-
-def _cores(move: NextMove) -> str:
-    return f"{move.usable_cores:g} core{'' if move.usable_cores == 1 else 's'}"
-
-
-def _uses(move: NextMove) -> str:
-    """Who keeps the cores busy."""
-    wanted = f" and wait for {move.wanted_cores:.1f} more" if move.wanted_cores >= _MANY_CORES else ""
-    used = [f"the workers use {move.cores_used or 0.0:.1f}{wanted}"] if move.workers else []
-    own = "the script's own process" if move.workers else "the script's own process uses"
-    used.append("the loop one" if move.script_cores is None else f"{own} {move.script_cores:.1f}")
-    if move.sibling_cores >= _SOME_CORES:
-        used.append(f"other ranks of the job {move.sibling_cores:.1f}")
-    if move.foreign_cores is not None and move.foreign_cores >= _SOME_CORES:
-        used.append(f"other processes {move.foreign_cores:.1f}")
-    return " and ".join([", ".join(used[:-1]), used[-1]] if used[1:] else used)
 
 
 def _cheaper_hand_off(move: NextMove) -> str:

@@ -33,6 +33,10 @@ class LoopCosts:
     worker does between two batches. `feeder_cpu_s` and `feeder_blocked_s` are of the thread that pickles a batch.
     `pin_s` is of the pin-memory thread (None: nothing is pinned).
 
+    `device_s` is the mean time of an iteration without the idle time of a CUDA device in its wait: an iteration is
+    taken to last at least so long (0: there is no such device, or the record is an older one). `turns` are the
+    iterations of a pass (None: no pass was seen to its end).
+
     `iteration_s` is the measured time of an iteration, start-up not included. `core_wait_s` is the mean time in which
     the thread that made a batch was ready to run but had no core. `read_bytes` are the bytes that were read for a batch
     by system calls (memory maps do not count), `pipe_bytes` and `shared_bytes` those that crossed from worker to loop.
@@ -64,13 +68,16 @@ class LoopCosts:
     shared_bytes: float | None = None
     tensors: float | None = None
     hand_over_s: float | None = None
+    device_s: float = 0.0
+    turns: int | None = None
 
     def divisors(self) -> Iterator[float]:
         """Figures that are above 0 in every run."""
         yield from (self.samples, self.iteration_s, self.threads, self.prefetch_factor)
         for listed in (self.cpu_s, self.blocked_s, self.step_s):
             yield from (len(listed), 1.0 if min(listed, default=0.0) >= 0 else 0.0)
-        yield 1.0 if len(self.cpu_s) == len(self.blocked_s) and self.step_cpu_s >= 0 else 0.0
+        yield 1.0 if len(self.cpu_s) == len(self.blocked_s) and min(self.step_cpu_s, self.device_s) >= 0 else 0.0
+        yield 1.0 if self.turns is None or self.turns > 0 else 0.0
         yield _can_be(self.workers, self.prefetch_factor)
 
     @property

@@ -7,6 +7,9 @@ from typing import Literal
 
 from pipebench.stats import Speedup
 
+Lacking = Literal["shards", "batches", "shared-memory", "descriptors", "memory"]
+"""What more workers would have too little of: shards of a stream, batches of a pass, memory and so on."""
+
 
 @dataclass(frozen=True)
 class NextMove:
@@ -27,8 +30,11 @@ class NextMove:
 
     `to_workers` is the number of workers, above the present one, that would bring most, and `predicted` the speed-up of
     the loop with it, by a simulation of this run (None: too little was recorded). Of "prepare-in-workers", it is the
-    number of workers that this takes (None: no more than now). `alone` is the same without the other
-    processes, where they use many cores. `undivided`: each worker would give all samples of the loader's dataset.
+    number of workers that this takes (None: no more than now). `alone` is the same without the other processes, where
+    they use many cores. `pass_batches`: both are of whole passes of so many batches, without the start of workers.
+    `on_device`: they take the time in which a CUDA device works from its own events. `undivided`: each worker would
+    give all samples of the loader's dataset. `shards` is as in LoaderResult. `lacks` is why one more worker is no step,
+    whatever a simulation says (None: nothing is lacking).
     """
 
     action: Literal[
@@ -65,3 +71,7 @@ class NextMove:
     wanted_cores: float = 0.0
     alone: Speedup | None = None
     undivided: bool = False
+    shards: int | None = None
+    pass_batches: int | None = None
+    on_device: bool = False
+    lacks: Lacking | None = None

@@ -243,6 +243,12 @@ def test_more_workers_of_a_stream_that_is_not_divided_are_only_a_part_of_the_cha
     assert _settings(fewer) == {"num_workers": 6} and not fewer.partly and fewer.how == ()
 
 
+@pytest.mark.parametrize(("shards", "batches", "up"), [(None, 1000, 4), (0, 1000, 4), (3, 1000, None), (None, 3, None)])
+def test_more_workers_than_shards_or_batches_are_not_tried(shards, batches, up):
+    figures = seen(0.7, batches=batches, loader=replace(LOADER, shards=shards))
+    assert _settings(num_workers.propose(figures, [])) == ({"num_workers": up} if up else None)
+
+
 def test_first_workers_that_would_run_the_script_again_need_a_guard_first():
     """The line alone would end the script, so it is not tried, and a patch with it is only a part of the change."""
     figures = seen(0.7, num_workers=0)

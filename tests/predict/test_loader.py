@@ -11,7 +11,7 @@ import pytest
 from made_up_costs import made, setting
 
 from pipebench.predict.bounds import bounds
-from pipebench.predict.loader import simulate
+from pipebench.predict.loader import short_pass, simulate
 from pipebench.results.costs import LoopCosts, Passport, Tried
 
 
@@ -179,6 +179,7 @@ def _any(chance: random.Random) -> LoopCosts:
         feeder_blocked_s=chance.expovariate(2000),
         pin_s=chance.choice([None, 0.001]),
         threads=chance.choice([1.0, 1.0, 2.5]),
+        device_s=chance.choice([0.0, 0.03]),
     )
 
 
@@ -208,3 +209,31 @@ def test_more_cores_and_fewer_others_are_never_slower(seed: int) -> None:
 def test_the_same_costs_give_the_same_answer(seed: int) -> None:
     costs = _any(random.Random(seed))
     assert simulate(costs, setting(3, 2)) == simulate(costs, setting(3, 2))
+
+
+@pytest.mark.parametrize(("workers", "expected"), [(0, 1 / 0.404), (4, 10.0), (5, 12.5), (64, 12.5)])
+def test_a_device_that_works_while_the_host_waits_for_a_batch_limits_the_loop(workers: int, expected: float) -> None:
+    """The host starts work for 4 ms, and the device does it in 80 ms."""
+    costs = made(blocked=0.4, step=0.004, device_s=0.08)
+    assert simulate(costs, setting(workers)).batches_per_s == pytest.approx(expected, rel=0.01)
+    assert bounds(costs, setting(workers or 1))["loop"] == pytest.approx(12.5)
+
+
+@pytest.mark.parametrize(("workers", "pass_s"), [(1, 4.81), (2, 2.42), (4, 1.24), (12, 0.52), (16, 0.52)])
+def test_each_pass_begins_without_a_batch(workers: int, pass_s: float) -> None:
+    """12 batches of 0.4 s each, and steps of 10 ms: more than 12 workers have nothing to do."""
+    whole = replace(setting(workers), turns=12)
+    found = simulate(made(blocked=0.4, step=0.01), whole)
+    assert found.batches % 12 == 0 and 12 / found.batches_per_s == pytest.approx(pass_s)
+
+
+def test_nothing_is_made_ahead_beyond_a_pass() -> None:
+    """Two workers compute on one core: a third batch of theirs would take half of it from the second one."""
+    whole = replace(setting(2, cores=1), turns=2)
+    assert 2 / simulate(made(cpu=0.1, step=0.3), whole).batches_per_s == pytest.approx(0.2 + 2 * 0.3, rel=0.01)
+
+
+def test_a_pass_is_short_where_what_is_made_ahead_is_a_tenth_of_it() -> None:
+    costs = made(blocked=0.4, turns=40)
+    assert [short_pass(costs, workers, 2) for workers in (0, 1, 2)] == [None, None, 40]
+    assert short_pass(replace(costs, turns=None), 64, 2) is None

@@ -66,3 +66,9 @@ def test_the_size_of_a_sample_is_not_known_without_workers_or_records() -> None:
 
 def test_a_loop_that_has_no_work_of_its_own_has_no_end() -> None:
     assert plan(Passport(made(cpu=0.1), (), 2.0), Asked()).one_machine is None
+
+
+def test_the_loop_that_never_waits_waits_for_its_device() -> None:
+    """The host starts 10 ms of work, and the device does it in 80 ms."""
+    one = _found(replace(COMPUTING, device_s=0.08))
+    assert one.device == pytest.approx(100) and one.per_device.value == pytest.approx(1.25)

@@ -16,7 +16,15 @@ from pipebench.watch.read.begins import begins_twice_s, stream_begins
 from pipebench.watch.read.gather import NO_LOADER, Run, loaders_found
 from pipebench.watch.read.host_use import worker_threads
 from pipebench.watch.read.loop_causes import callbacks, padding, preparing, training
-from pipebench.watch.read.moves import LEAST_CORES, USED_UP, cores_of, idle_cores, longest_hand_off_s, slow_hand_off
+from pipebench.watch.read.moves import (
+    LEAST_CORES,
+    USED_UP,
+    cores_of,
+    idle_cores,
+    lacking,
+    longest_hand_off_s,
+    slow_hand_off,
+)
 from pipebench.watch.read.moves import busy as busy_of
 from pipebench.watch.read.of_causes import MATTERS, Seen, stage_values
 from pipebench.watch.read.script_cpu import stretches
@@ -216,6 +224,7 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
         "usable_cores": cores,
         **({"idle_cores": idle} if host is not None and host.foreign_cores is not None else {}),
         **stage_values(seen, one),
+        **({"lacks": lacks} if (lacks := lacking(seen.result, one)) else {}),
     }  # fmt: skip
     cause = replace(whole, values=values)
     used_up = script is not None and used + script >= USED_UP * cores

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -13,8 +14,18 @@ from pipebench.results.costs import KEPT, LoopCosts
 from pipebench.watch.read.gather import Process, Run
 from pipebench.watch.read.hand_off import FollowedBatch, assumed_s, explained_s, matched, pin_s, received_s
 from pipebench.watch.read.script_cpu import stretches
-from pipebench.watch.record.lines import FetchSums, LoaderFound, LoopSums
-from pipebench.watch.record.record_file import AFTER, PIN, RECEIVE, SAMPLER, SEND, UNPICKLE, WAIT, WAIT_PARTS
+from pipebench.watch.record.lines import FetchSums, LoaderFound, LoopSums, PassEnded
+from pipebench.watch.record.record_file import (
+    AFTER,
+    PIN,
+    RECEIVE,
+    SAMPLER,
+    SEND,
+    TRANSFER,
+    UNPICKLE,
+    WAIT,
+    WAIT_PARTS,
+)
 from pipebench.watch.record.worker_lines import OneBatch, ToHandOver
 
 _NS = 1e-9
@@ -26,11 +37,11 @@ Item = TypeVar("Item")
 
 
 def loop_costs(run: Run, found: LoaderFound) -> LoopCosts | None:
-    """The costs of one loader, and of the loop over it. None if too little of it was seen."""
+    """The costs of one loader, and of the loop over it. None if too little of it was seen, also of its device."""
     turns = [one for lines in _passes(run.turns(found.loader)) for one in _settled(lines)]
     lines = [_without_first(lines) for lines in _by_process(run.sums(found.loader)).values()]
     fetches = sorted((one for each in lines for one in each if one.batches), key=lambda one: one.begin)
-    if not turns or not fetches:
+    if not turns or not fetches or _on_unseen_device(turns):
         return None
     followed, _ = matched(run.processes, found.loader, run.shown)
     pickled = [one.pickled for one in fetches]
@@ -65,7 +76,35 @@ def loop_costs(run: Run, found: LoaderFound) -> LoopCosts | None:
         tensors=held.tensors / held.batches if held.batches else None,
         hand_over_s=assumed_s(held) if held.batches else None,
         shared_bytes=statistics.fmean(one.made.shared_bytes for one in followed) if followed else None,
+        device_s=_device_s(turns, loop.iteration_s),
+        turns=_turns_of_pass(run, found.loader),
     )
+
+
+def _on_unseen_device(turns: Sequence[LoopSums]) -> bool:
+    """Whether batches were copied to a CUDA device whose idle time is not known: then nobody knows what it does."""
+    return any(one.phases_ns[TRANSFER] for one in turns) and not any(one.idle for one in turns)
+
+
+def _device_s(turns: Sequence[LoopSums], iteration_s: float) -> float:
+    """Seconds of an iteration without those in which the device was idle in the wait; 0 if there is no device."""
+    idle = [one.idle for one in turns if one.idle]
+    waits = sum(one.waits for one in idle)
+    return max(0.0, iteration_s - sum(one.idle_ns for one in idle) * _NS / waits) if waits else 0.0
+
+
+def _turns_of_pass(run: Run, loader: int) -> int | None:
+    """The iterations of a pass: the median of those that ended, or were left for another one. None: there is none."""
+    found: list[int] = []
+    for process in run.of_script():
+        turns, ends = Counter[int](), [one.how for one in process.of(PassEnded) if one.loader == loader]
+        for one in process.of(LoopSums):
+            if one.loader == loader:
+                turns[one.number_of_pass] += one.turns
+        last = max(turns, default=0)
+        over = len(ends) == last + 1 and ends[-1] == "exhausted"
+        found += [count for number, count in turns.items() if count and (number != last or over)]
+    return statistics.median_low(found) if found else None
 
 
 def _passes(turns: Sequence[LoopSums]) -> Iterable[list[LoopSums]]:

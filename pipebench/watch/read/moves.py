@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pipebench.predict.asked import USUAL_HAND_OFF_S, hand_off_s
+from pipebench.predict.loader import short_pass
 from pipebench.predict.more_workers import more_workers
 from pipebench.predict.passports import passport_of
 from pipebench.predict.planning import foreseen
+from pipebench.predict.room import PREFETCH_FACTOR, Room
 from pipebench.results.account import Cause
 from pipebench.results.costs import Passport
 from pipebench.results.hand_off import HandOff
 from pipebench.results.host_use import HostUse
-from pipebench.results.next_move import NextMove
+from pipebench.results.next_move import Lacking, NextMove
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.stats import Speedup
 from pipebench.watch.read.hand_off import explained_s
@@ -95,15 +97,18 @@ def _of_busy_workers(
     siblings = min(taken, result.host.sibling_cores if result.host is not None else 0.0)
     foreign = taken - siblings
     free = idle >= max(LEAST_CORES, on_cpu / len(workers))
-    to_workers, predicted = _foreseen(result, main)
+    used = NextMove(
+        "make-stage-cheaper", result.usable_cores, main.workers, on_cpu, script_cores=main.script_cores,
+        sibling_cores=siblings, wanted_cores=waited_for(workers), lacks=lacking(result, main),
+    )  # fmt: skip
+    if used.lacks is not None:
+        return _of_stage(used, main, stage, foreign)
+    used = _with_prediction(used, result, main)
+    predicted = used.predicted
     if predicted is not None:
         predicted = _of_all_ranks(predicted, result.host, on_cpu + _of_script(main.script_cores))
-    alone = _foreseen_alone(result, main, to_workers) if foreign >= _OF_OTHERS else None
-    used = NextMove(
-        "make-stage-cheaper", result.usable_cores, main.workers, on_cpu,
-        script_cores=main.script_cores, to_workers=to_workers, predicted=predicted, sibling_cores=siblings,
-        wanted_cores=waited_for(workers), alone=alone,
-    )  # fmt: skip
+    alone = _foreseen_alone(result, main, used.to_workers) if foreign >= _OF_OTHERS else None
+    used = replace(used, predicted=predicted, alone=alone)
     likely = free and (predicted is None or predicted.speedup >= _WORTH)
     # Where other processes hold the loop up, a cheaper stage does not help workers that wait either.
     held_up = alone is not None and alone.speedup >= _WORTH and _rest(workers) >= _MOSTLY
@@ -122,10 +127,29 @@ def _of_all_ranks(one: Speedup, host: HostUse | None, own_cores: float) -> Speed
     return replace(one, speedup=min(one.speedup, most), low=min(one.low, most), high=min(one.high, most))
 
 
-def _foreseen(result: WatchResult, main: LoaderResult) -> tuple[int | None, Speedup | None]:
-    """How many workers are predicted to bring most, and the speed-up of the loop. None: too little was recorded."""
+def _with_prediction(move: NextMove, result: WatchResult, main: LoaderResult) -> NextMove:
+    """The move with the number of workers that is predicted to bring most, if enough was recorded for a prediction."""
     passport = _passport(result, main)
-    return more_workers(passport) if passport is not None else (None, None)
+    found = more_workers(passport, _room(result, main)) if passport is not None else None
+    if passport is None or found is None:
+        return move
+    costs, (workers, predicted) = passport.costs, found
+    in_passes = short_pass(costs, workers, costs.prefetch_factor)
+    return replace(move, to_workers=workers, predicted=predicted, pass_batches=in_passes, on_device=costs.device_s > 0)
+
+
+def lacking(result: WatchResult, main: LoaderResult) -> Lacking | None:
+    """What one more worker would have too little of. None: nothing is known to be lacking."""
+    return _room(result, main).lacks(main.workers + 1)
+
+
+def _room(result: WatchResult, main: LoaderResult) -> Room:
+    """What there is for more workers, as far as it was recorded."""
+    host, costs = result.host, next((one for one in result.costs if one.loader == main.loader), None)
+    ranks = 1 if host is None else host.ranks
+    free = None if host is None or host.free_bytes is None else host.free_bytes / ranks
+    ahead, batches = (PREFETCH_FACTOR, None) if costs is None else (costs.prefetch_factor, costs.turns)
+    return Room(result, main, main.workers, ahead, batches, free, ranks)
 
 
 def _foreseen_alone(result: WatchResult, main: LoaderResult, workers: int | None) -> Speedup | None:
@@ -163,12 +187,11 @@ def _first_workers(result: WatchResult, main: LoaderResult, stage: StageResult) 
     if made_s <= handed_s:
         cheaper = NextMove("make-stage-cheaper", result.usable_cores, hand_off_s=handed_s, batch_s=made_s)
         return _of_stage(cheaper, main, stage)
-    workers, predicted = _foreseen(result, main)
+    first = NextMove("set-num-workers", result.usable_cores, script_cores=main.script_cores)
+    first = _with_prediction(first, result, main)
+    predicted = first.predicted
     if result.usable_cores < 2 and not _gains(predicted):
         return None
-    first = NextMove(
-        "set-num-workers", result.usable_cores, script_cores=main.script_cores, to_workers=workers, predicted=predicted
-    )
     if predicted is None:  # then the cores judge
         worth = result.usable_cores >= _WORTH * _of_script(main.script_cores)
     else:
@@ -277,6 +300,7 @@ def among_ranks(
         foreign_cores=None if foreign is None else max(0.0, foreign - used_cores),
         sibling_cores=sum(map(_loop_cores, others)),
         shared_cores=shared_cores,
+        ranks=len(others) + 1,
     )
     result, move = replace(result, host=host), result.next_move
     main = next((one for one in result.loaders if one.loader == result.verdict.loader), None)
@@ -299,7 +323,9 @@ def in_its_words(move: NextMove | None, result: WatchResult) -> NextMove | None:
     first = result.loaders_in_loop[0] if result.loaders_in_loop else None
     main = move.loader or result.verdict.loader or first
     own = next((one for one in result.loaders if one.loader == main), None)
-    return move if own is None else replace(move, made_by=own.made_by, again=own.again, undivided=own.undivided)
+    if own is None:
+        return move
+    return replace(move, made_by=own.made_by, again=own.again, undivided=own.undivided, shards=own.shards)
 
 
 def _could_save(one: Cause) -> float:

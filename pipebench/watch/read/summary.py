@@ -287,6 +287,7 @@ def _loader(run: Run, described: LoaderFound) -> LoaderResult:
         beside=bool(turns) and all(one.beside and not one.trained for one in turns),
         content=content(one.content for one in sums),
         undivided=described.undivided,
+        shards=described.shards,
     )
 
 

@@ -211,9 +211,9 @@ class LoaderFound:
     """A loader. Written when it is first iterated; loaders are numbered in that order, from 1.
 
     `persistent`: workers live from pass to pass. `made` has the file and line of each call that led to its constructor,
-    the nearest first (empty: not seen). `undivided`: each worker gives all samples, see `script/dividing.py`.
-    `iterable`: the dataset is; torch begins such a stream anew in each pass, also in workers that live on. `nested` has
-    the dimensions of columns that are lists in lists, see `script/nested_columns.py`.
+    the nearest first (empty: not seen). `undivided` and `shards`: see `script/dividing.py`. `iterable`: the dataset is;
+    torch begins such a stream anew in each pass, also in workers that live on. `nested` has the dimensions of columns
+    that are lists in lists, see `script/nested_columns.py`.
     """
 
     loader: int
@@ -227,6 +227,7 @@ class LoaderFound:
     undivided: bool = False
     iterable: bool = False
     nested: dict[str, int] = field(default_factory=dict)
+    shards: int | None = None
 
 
 @line

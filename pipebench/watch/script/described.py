@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from pipebench.watch.record.lines import CodePlace, LoaderFound
-from pipebench.watch.script.dividing import undivided
+from pipebench.watch.script.dividing import shards, undivided
 from pipebench.watch.script.made import Makers, is_iterable, read
 from pipebench.watch.script.nested_columns import nested_columns
 from pipebench.watch.worker import standins
@@ -35,6 +35,7 @@ def described(loader: Any, number: int, makers: Makers) -> LoaderFound:
         undivided=undivided(dataset, read(loader, "worker_init_fn")),
         iterable=is_iterable(loader),
         nested=nested_columns(dataset),
+        shards=shards(dataset),
     )
 
 

@@ -1,4 +1,4 @@
-"""Says whether an iterable dataset divides its samples among the workers, as far as its code shows that.
+"""Says whether an iterable dataset divides its samples among the workers, as far as its code shows that, and by what.
 
 torch gives a copy of the dataset to each worker. If the dataset does not ask which worker it is in, each one gives all
 samples: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset.
@@ -14,6 +14,7 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from pipebench.watch.record.from_handlers import forgiving
 from pipebench.watch.record.own_code import owner
 from pipebench.watch.stages.called import with_inner
 
@@ -33,6 +34,8 @@ _NO_STREAMS = (
     "pyarrow", "h5py", "zarr", "lmdb", "soundfile", "librosa", "av", "tokenizers", "transformers", "tqdm", "yaml",
     "requests", "simplejpeg", "turbojpeg", "msgpack", "orjson",
 )  # fmt: skip
+_BY_WORKER = "split_by_worker"
+_KEEP_SHARDS = {"single_node_only", "split_by_node", "_shuffle", "detshuffle"}  # stages of webdataset before that one
 _SHARED = ("multiprocessing", "queue", "socket")  # of the standard library: what one takes, no other gets
 
 
@@ -50,6 +53,47 @@ def undivided(dataset: Any, worker_init_fn: Any) -> bool:
         return not any(_may_divide(one) for one in _Reached(data.Dataset).by(dataset))
     except Exception:  # a dictionary that another thread changes, say: then nothing is said
         return False
+
+
+def shards(dataset: Any) -> int | None:
+    """So many workers get samples of the stream of an iterable dataset: more have no shard. None: it is no stream.
+
+    0: it does not say. Only libraries are asked whose answer costs nothing: Hugging Face's datasets, and webdataset.
+    """
+    data: Any = sys.modules.get("torch.utils.data")
+    if data is None or not issubclass(type(dataset), data.IterableDataset):
+        return None
+    with forgiving():
+        return _of_hugging_face(dataset) or _of_webdataset(dataset)
+    return 0
+
+
+def _of_hugging_face(dataset: Any) -> int:
+    kind: Any = getattr(sys.modules.get("datasets.iterable_dataset"), "IterableDataset", ())
+    if not issubclass(type(dataset), kind):
+        return 0
+    return int(getattr(dataset, "num_shards", None) or dataset.n_shards)  # of older versions
+
+
+def _of_webdataset(dataset: Any) -> int:
+    """The shards of the list that workers divide, those of this rank. 0: there is no such list, or it goes on anew."""
+    kind: Any = getattr(sys.modules.get("webdataset.pipeline"), "DataPipeline", ())
+    pipeline: list[Any] = dataset.pipeline if issubclass(type(dataset), kind) else [None]
+    listed, *stages = pipeline
+    names = [_stage_name(one) for one in stages]
+    if type(listed).__name__ != "SimpleShardList" or _BY_WORKER not in names:
+        return 0
+    before = names[: names.index(_BY_WORKER)]
+    if not set(before) <= _KEEP_SHARDS:
+        return 0
+    rank, ranks, _, _ = sys.modules["webdataset.utils"].pytorch_worker_info()
+    return len(listed.urls[rank::ranks] if "split_by_node" in before else listed.urls)
+
+
+def _stage_name(one: Any) -> str:
+    """The name of a function; of the function in a stage with settings; of the class of another stage."""
+    named = one if isinstance(one, types.FunctionType) else vars(one).get("f", type(one))
+    return str(getattr(named, "__name__", ""))
 
 
 def _init_may_divide(init: Any) -> bool:

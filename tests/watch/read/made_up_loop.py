@@ -40,5 +40,6 @@ def result(loader: LoaderResult, cores: float = 2.0, wait_s: float = 0.012, **mo
         "loaders": (loader,), "loaders_in_loop": (1,), "loop": loop, "iterations": 100, "wait_share": 0.6,
         "stages": (StageResult("Photos.__getitem__", "getitem", 1, 400, 0.005, 0.98),), "usable_cores": cores,
         "workers": (worker(0), worker(1)) if loader.workers else (), "wait_parts": (), "drilled": (), "notes": (),
+        "costs": (),
     }  # fmt: skip
     return WatchResult(**{**found, **more})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -13,11 +14,13 @@ from pipebench.watch.read.costs import loop_costs
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.record.lines import (
     Arrival,
+    DeviceIdleTime,
     FetchSums,
     HandedOver,
     LibraryThreads,
     LoaderFound,
     LoopSums,
+    PassEnded,
     Pickled,
     ProcessStarted,
 )
@@ -229,3 +232,46 @@ def test_what_workers_would_have_to_hand_over_is_assumed_by_what_batches_hold(
     assert found.hand_over_s == pytest.approx(hand_over_s)
     unknown = _costs([[_fetch(10 * one) for one in range(20)]], [_turn(one) for one in range(20)], workers=0)
     assert unknown is not None and unknown.tensors is None and unknown.hand_over_s is None
+
+
+def _idle(ms: float, waits: int = 1) -> DeviceIdleTime:
+    return DeviceIdleTime(int(ms * MS), waits)
+
+
+def test_a_device_works_for_an_iteration_less_its_idle_time_in_the_wait() -> None:
+    """The host waits for 8 of 10 ms, and the device idles for 2 of them. Not each wait was measured."""
+    turns = [_turn(one, wait=8, step=2, idle=_idle(2) if one % 2 else None) for one in range(20)]
+    found = _costs([[_fetch(10 * one) for one in range(20)]], turns)
+    assert found is not None and found.iteration_s == pytest.approx(0.010)
+    assert found.device_s == pytest.approx(0.008)
+    without = _costs([[_fetch(10 * one) for one in range(20)]], [_turn(one) for one in range(20)])
+    assert without is not None and without.device_s == 0.0
+
+
+def test_a_loop_on_a_device_that_nobody_sees_has_no_costs() -> None:
+    """Batches are copied to a CUDA device, whose idle time is not known: the host's time would promise too much."""
+    phases = [3 * MS, MS, 6 * MS, *[0] * (len(PHASES) - 3)]
+    copied = [_turn(one, phases_ns=phases) for one in range(20)]
+    assert _costs([[_fetch(10 * one) for one in range(20)]], copied) is None
+    assert _costs([[_fetch(10 * one) for one in range(20)]], [replace(one, idle=_idle(1)) for one in copied])
+
+
+@pytest.mark.parametrize(
+    ("counts", "ends", "turns"),
+    [
+        ([12, 12, 6], [], 12),
+        ([12, 6, 3], ["exhausted", "left", "left"], 6),  # the last one ended with the script, or goes on
+        ([12, 6, 3], ["exhausted", "left", "exhausted"], 6),
+        ([12], ["exhausted"], 12),
+        ([12], ["left"], None),
+        ([12], [], None),
+    ],
+)
+def test_the_iterations_of_a_pass_are_known_of_those_that_are_over(
+    counts: list[int], ends: list[Any], turns: int | None
+) -> None:
+    lines = [replace(_turn(one), number_of_pass=number) for number, many in enumerate(counts) for one in range(many)]
+    script = Process([ProcessStarted(1, "script", 0), *lines, *(PassEnded(1, one, 0) for one in ends)])
+    worker = Process([ProcessStarted(2, "worker", 0, 1, 0), *(_fetch(10 * one) for one in range(30))])
+    found = loop_costs(Run([script, worker], ShownTime(), (1,)), LoaderFound(1, "Photos", 1, 8, "fork", 2))
+    assert found is not None and found.turns == turns

@@ -20,7 +20,7 @@ import torch.utils.data as torch_data
 import webdataset
 from torch.utils.data import ChainDataset, Dataset, IterableDataset, get_worker_info
 
-from pipebench.watch.script.dividing import undivided
+from pipebench.watch.script.dividing import shards, undivided
 
 
 class Files(IterableDataset[Any]):
@@ -256,3 +256,47 @@ def test_a_function_of_a_library_that_nobody_knows_may_divide(monkeypatch: pytes
 def test_pipes_are_divided_by_torch() -> None:
     pipes: Any = pytest.importorskip("torch.utils.data.datapipes.iter")
     assert undivided(pipes.IterableWrapper([1, 2]).sharding_filter(), None) is False
+
+
+URLS = "shard-{000..004}.tar"
+
+
+def _pipeline(*stages: Any) -> Any:
+    return webdataset.DataPipeline(*stages, webdataset.split_by_worker, webdataset.tarfile_to_samples())
+
+
+@pytest.mark.parametrize(
+    ("dataset", "found"),
+    [
+        ([1, 2, 3], None),
+        (Files(), 0),
+        (Divided(), 0),
+        (Refuses(), 0),
+        (webdataset.WebDataset(URLS, shardshuffle=4), 5),
+        (webdataset.WebDataset(URLS, shardshuffle=False, empty_check=False).shuffle(9).map(str).batched(2), 5),
+        (webdataset.WebDataset(URLS, shardshuffle=False, workersplitter=None), 0),  # each worker reads all shards
+        (webdataset.WebDataset(URLS, resampled=True, shardshuffle=False), 0),  # each worker draws its own
+        (_pipeline(webdataset.SimpleShardList(URLS), webdataset.shuffle(3)), 5),
+        (_pipeline(webdataset.SimpleShardList(URLS), webdataset.map(str)), 0),  # nobody knows what that gives
+        (_pipeline([{"url": "shard-000.tar"}]), 0),
+    ],
+)
+def test_the_shards_of_a_stream_are_those_that_its_library_divides(dataset: Any, found: int | None) -> None:
+    assert shards(dataset) == found
+
+
+def test_a_rank_has_its_part_of_the_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("RANK", "1"), ("WORLD_SIZE", "2")):
+        monkeypatch.setenv(name, value)
+    for by_node, found in ((webdataset.split_by_node, 2), (None, 5)):
+        assert shards(webdataset.WebDataset(URLS, shardshuffle=False, nodesplitter=by_node)) == found
+
+
+def test_hugging_face_says_how_many_shards_a_stream_has() -> None:
+    datasets: Any = pytest.importorskip("datasets")
+
+    def samples(files: list[int]) -> Iterator[Any]:
+        raise AssertionError("nobody may read it for that")
+
+    stream = datasets.IterableDataset.from_generator(samples, gen_kwargs={"files": [1, 2, 3]})
+    assert shards(stream.map(str).shuffle()) == 3

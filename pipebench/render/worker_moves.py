@@ -1,0 +1,124 @@
+"""Says how many workers a loader should have, what they are predicted to bring, and why they are no step. Pure."""
+
+from __future__ import annotations
+
+from pipebench.render.cells import spoken
+from pipebench.render.frameworks import setting
+from pipebench.results.next_move import Lacking, NextMove
+from pipebench.units import counted, seconds
+
+_SOME_CORES = 0.05  # fewer are not mentioned
+_MANY_CORES = 0.25  # more workers get a larger share of the cores that others use
+_WORTH = 1.05  # a smaller speed-up hardly helps
+DIVIDE = (
+    " First let each worker give its own part: nothing in the dataset's code asks for the worker (get_worker_info), so "
+    "each would give all samples."
+)
+
+
+def _first_workers(move: NextMove) -> str:
+    to = f"to {move.to_workers}" if move.to_workers else "to 1 or more"
+    return (
+        f"set {setting('num_workers', move.made_by)} {to}{_if_divisible(move)}. Now loading and the loop's own work "
+        f"take turns, and {move.usable_cores:g} cores are usable.{_foreseen(move)}"
+    )
+
+
+def _more_workers(move: NextMove) -> str:
+    to = f"from {move.workers} to {move.to_workers}" if move.to_workers else f"above {move.workers}"
+    return (
+        f"raise {setting('num_workers', move.made_by)} {to}{_if_divisible(move)}. The workers are always busy. Of "
+        f"{move.usable_cores:g} usable core{'' if move.usable_cores == 1 else 's'}, {_uses(move)}.{_foreseen(move)}"
+    )
+
+
+def _for_thread(move: NextMove) -> str:
+    return (
+        f"set {setting('num_workers', move.made_by)} to {move.to_workers} or more. Now one thread beside the loop "
+        f"makes all batches, on {move.usable_cores:g} usable cores."
+    )
+
+
+OF_WORKERS = {
+    "set-num-workers": _first_workers, "raise-num-workers": _more_workers, "workers-for-thread": _for_thread,
+}  # fmt: skip
+
+
+def _if_divisible(move: NextMove) -> str:
+    """What more workers of a stream need, if it does not say its parts."""
+    if move.shards != 0 or move.undivided or max(move.workers, move.to_workers or 0) < 2:
+        return ""
+    parts = f"at least {move.to_workers}" if move.to_workers else "as many"
+    return f", if its stream has {parts} parts"
+
+
+def _foreseen(move: NextMove) -> str:
+    if move.predicted is None:
+        return ""
+    wanted, others = (move.cores_used or 0.0) + move.wanted_cores, (move.foreign_cores or 0.0) >= _MANY_CORES
+    said = [f" The loop is predicted to be {spoken(move.predicted)} as fast{_of_passes(move)}; {_not_tried(move)}."]
+    if move.workers and wanted < move.workers / 2:
+        said.append(" The workers mostly wait: this assumes that what they wait for serves more of them, too.")
+    if others and wanted >= _MANY_CORES:
+        said.append(" Part of that would be taken from other processes.")
+    return "".join(said) + (_alone(move) if others else "")
+
+
+def _of_passes(move: NextMove) -> str:
+    if move.pass_batches is None:
+        return ""
+    return f" in passes of {counted(move.pass_batches, 'batch', 'batches')}, without the start of workers"
+
+
+def _not_tried(move: NextMove) -> str:
+    return "this was not tried, and such figures were not verified on a GPU" if move.on_device else "this was not tried"
+
+
+# what one more worker would have too little of -> the sentence
+_LACKING: dict[Lacking, str] = {
+    "shards": "More workers would get no samples: its stream has {shards}.",
+    "batches": "More workers would have no batch to make: a pass has no more batches than workers.",
+    "shared-memory": "/dev/shm has no room for the batches of more workers.",
+    "descriptors": "The script may not open as many files as the batches of more workers need.",
+    "memory": "More workers would take more than half of the free memory.",
+}
+
+
+def why_no_worker(move: NextMove) -> str:
+    """Why a cheaper stage is the move, and not more workers."""
+    if move.lacks is not None:
+        return _LACKING[move.lacks].format(shards=counted(move.shards or 0, "shard"))
+    if move.hand_off_s is not None:
+        return (
+            f"Workers would hardly help: a batch is made in {seconds(move.batch_s or 0.0)}, and to hand one over from "
+            f"a worker takes about {seconds(move.hand_off_s)}."
+        )
+    if move.predicted is None:
+        return f"No whole core is free: of {move.usable_cores:g}, {_uses(move)}."
+    if not move.workers:
+        help_ = "are not certain to help" if move.predicted.high >= _WORTH else "would hardly help"
+        return f"Workers {help_} ({move.to_workers}: predicted {spoken(move.predicted)}, not tried)."
+    help_ = "are not certain to help" if move.predicted.speedup >= _WORTH else "would hardly help"
+    tried = f"({move.to_workers}: predicted {spoken(move.predicted)}, not tried)"
+    return f"More workers {help_} {tried}. Of {_cores(move)}, {_uses(move)}.{_alone(move)}"
+
+
+def _alone(move: NextMove) -> str:
+    return f" Without the other processes: {spoken(move.alone)}." if move.alone is not None else ""
+
+
+def _cores(move: NextMove) -> str:
+    return f"{move.usable_cores:g} core{'' if move.usable_cores == 1 else 's'}"
+
+
+def _uses(move: NextMove) -> str:
+    """Who keeps the cores busy."""
+    wanted = f" and wait for {move.wanted_cores:.1f} more" if move.wanted_cores >= _MANY_CORES else ""
+    used = [f"the workers use {move.cores_used or 0.0:.1f}{wanted}"] if move.workers else []
+    own = "the script's own process" if move.workers else "the script's own process uses"
+    used.append("the loop one" if move.script_cores is None else f"{own} {move.script_cores:.1f}")
+    if move.sibling_cores >= _SOME_CORES:
+        used.append(f"other ranks of the job {move.sibling_cores:.1f}")
+    if move.foreign_cores is not None and move.foreign_cores >= _SOME_CORES:
+        used.append(f"other processes {move.foreign_cores:.1f}")
+    return " and ".join([", ".join(used[:-1]), used[-1]] if used[1:] else used)

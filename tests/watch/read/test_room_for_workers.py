@@ -1,0 +1,115 @@
+"""The next move names no more workers than the device, the data and the memory have use for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from made_up_costs import made
+from made_up_loop import host, loader, result, worker
+
+from pipebench.render.watch_verdict import next_move
+from pipebench.results.batches import DeviceIdle
+from pipebench.results.host_use import HostUse
+from pipebench.results.next_move import NextMove
+from pipebench.results.watched import WatchResult
+from pipebench.watch.read.moves import among_ranks, in_its_words
+from pipebench.watch.read.verdict import diagnose
+
+COMPUTING = tuple(worker(one, cpu_s=0.95, cores=0.95) for one in range(4))
+SLEEPING = tuple(worker(one, cpu_s=0.02, cores=0.02) for one in range(2))
+SLEEPS = made(blocked=0.4, step=0.02, workers=2, iteration_s=0.2)
+
+
+def _move(run: WatchResult) -> tuple[NextMove, str]:
+    found, move = diagnose(run)
+    move = in_its_words(move, replace(run, verdict=found))
+    assert move is not None
+    return move, next_move(move) or ""
+
+
+def _asleep(used: HostUse | None = None, workers: Any = SLEEPING, **more: Any) -> WatchResult:
+    costs = replace(SLEEPS, turns=more.pop("turns", None))
+    return result(loader(script_cores=0.1, **more), cores=8.0, workers=workers, costs=(costs,), host=used)
+
+
+def test_a_gpu_that_works_while_the_host_waits_is_no_reason_for_more_workers() -> None:
+    """The host starts work for 4 ms, and the GPU does it in 80 of the 100 ms of an iteration."""
+    costs = made(cpu=0.4, step=0.004, workers=4, iteration_s=0.1, device_s=0.08)
+    run = result(loader(workers=4, script_cores=0.1), cores=32.0, workers=COMPUTING, costs=(costs,))
+    move, said = _move(replace(run, device_idle=DeviceIdle(0.020, 0.2, 100)))
+    assert move.action == "raise-num-workers" and move.predicted is not None
+    assert move.predicted.speedup == pytest.approx(1.25, rel=0.01) and move.predicted.high < 1.4
+    assert said.endswith(" as fast; this was not tried, and such figures were not verified on a GPU.")
+
+
+@pytest.mark.parametrize(("shards", "to"), [(8, 8), (3, 3), (None, 32)])
+def test_more_workers_than_shards_are_not_named(shards: int | None, to: int) -> None:
+    move, said = _move(_asleep(shards=shards))
+    assert (move.action, move.to_workers) == ("raise-num-workers", to) and ", if" not in said
+
+
+def test_where_each_shard_has_a_worker_the_stage_is_to_become_cheaper() -> None:
+    move, said = _move(_asleep(shards=2, sample_s=0.0051))
+    assert move.action == "make-stage-cheaper" and move.predicted is None
+    assert said.endswith("of a sample. More workers would get no samples: its stream has 2 shards.")
+
+
+def test_a_stream_that_does_not_say_its_parts_comes_with_a_condition() -> None:
+    move, said = _move(_asleep(shards=0))
+    assert said.startswith("Next: raise num_workers from 2 to 32, if its stream has at least 32 parts. The workers are")
+    few = next_move(replace(move, to_workers=None, predicted=None)) or ""
+    assert few.startswith("Next: raise num_workers above 2, if its stream has as many parts. The")
+    alike = next_move(replace(move, undivided=True)) or ""  # then it is to be divided first
+    assert ", if its stream" not in alike and "First let each worker give its own part" in alike
+    first = next_move(replace(move, action="set-num-workers", workers=0, to_workers=1)) or ""
+    assert first.startswith("Next: set num_workers to 1. Now")
+
+
+def test_of_short_passes_each_begin_counts_and_each_batch_has_one_worker_at_most() -> None:
+    """Two workers take 2.44 s for 12 batches, and eight 0.88 s. In one long pass, eight would be 4 times as fast."""
+    move, said = _move(_asleep(turns=12))
+    assert move.to_workers == 8 and move.predicted is not None
+    assert move.predicted.speedup == pytest.approx(2.44 / 0.88, rel=0.01)
+    assert "as fast in passes of 12 batches, without the start of workers; this was not tried. The work" in said
+    endless, said = _move(_asleep(turns=10_000))
+    assert endless.to_workers == 32 and "passes" not in said
+
+
+def test_where_each_batch_of_a_pass_has_a_worker_no_more_of_them_help() -> None:
+    move, said = _move(_asleep(turns=2))
+    assert move.action == "make-stage-cheaper"
+    assert said.endswith("More workers would have no batch to make: a pass has no more batches than workers.")
+
+
+def test_workers_for_which_there_is_no_memory_are_not_named() -> None:
+    """A worker takes 1 GB. Half of 13 GB is for more of them."""
+    workers = [replace(one, pss_bytes=1_000_000_000) for one in SLEEPING]
+    used = replace(host(0.0, 8), free_bytes=13_000_000_000)
+    move, _ = _move(_asleep(used, workers))
+    assert move.to_workers == 8
+    none, said = _move(_asleep(replace(used, free_bytes=1_900_000_000), workers))
+    assert none.action == "make-stage-cheaper"
+    assert said.endswith("More workers would take more than half of the free memory.")
+
+
+def test_ranks_share_the_free_memory() -> None:
+    workers = [replace(one, pss_bytes=1_000_000_000) for one in SLEEPING]
+    one = _asleep(replace(host(0.0, 8), free_bytes=13_000_000_000), workers)
+    found, move = diagnose(one)
+    alone = replace(one, verdict=found, next_move=move)
+    shared = among_ranks(alone, [alone], 0.0, 8.0).next_move
+    assert shared is not None and shared.to_workers == 4
+
+
+@pytest.mark.parametrize(("cores_used", "waits", "taken"), [(0.1, True, False), (0.6, True, True), (1.8, False, True)])
+def test_what_workers_wait_for_and_what_they_take_from_others_are_said_apart(
+    cores_used: float, waits: bool, taken: bool
+) -> None:
+    """Workers that hardly compute take no cores from other processes, however busy these are."""
+    move, _ = _move(_asleep(host(0.3, 8)))
+    said = next_move(replace(move, cores_used=cores_used, foreign_cores=0.3)) or ""
+    assert ("what they wait for serves more of them" in said, "taken from other processes" in said) == (waits, taken)
+    quiet = next_move(replace(move, cores_used=1.8, foreign_cores=0.1)) or ""
+    assert "taken from" not in quiet
