@@ -15,6 +15,7 @@ from statistics import NormalDist
 from pipebench.advise.judging import BETWEEN_RUNS
 from pipebench.before_after.estimates import Estimate, of_interval
 from pipebench.before_after.figures import Figure
+from pipebench.results.account import AccountRow
 from pipebench.results.advice import Advice
 from pipebench.results.before_after import CPU, Floor
 from pipebench.results.calibration import GOAL_S, GOAL_SHARE, LARGE_SHARE
@@ -73,6 +74,12 @@ def slack(found: WatchResult) -> float | None:
     return math.log(cores / max(cores - taken, _LEAST_FREE * cores)) if cores > 0 else 0.0
 
 
+def _as_clocked(row: AccountRow) -> str:
+    """The row that the clock tells: looks tell work before the model from forward."""
+    of_forward = "forward" if row.loader else "before-backward"  # without a loader
+    return of_forward if row.code == "prepare" else row.code
+
+
 def _of_run(found: WatchResult) -> Iterator[Figure]:
     for loader in found.loaders:
         if loader.loader in found.loaders_in_loop and loader.s_per_iteration:
@@ -82,7 +89,7 @@ def _of_run(found: WatchResult) -> Iterator[Figure]:
         yield Figure("run", "whole run", "s", found.account.wall_s)
         sums: dict[str, float] = {}
         for row in found.account.rows:
-            code = "forward" if row.code == "prepare" else row.code  # looks, and no clock, tell them apart
+            code = _as_clocked(row)
             sums[code] = sums.get(code, 0.0) + row.s
         yield from (Figure("account", code, "s", spent) for code, spent in sums.items())
     iteration_s = sum(one.s_per_iteration for one in found.loop)

@@ -8,6 +8,7 @@ from pipebench.remedies.seen import Seen, of_cause
 from pipebench.results.advice import Change, Finding, Place
 
 PLACE = 11
+WITHOUT_LOADER = ("Make batches in the dataset of a DataLoader with workers: these do it while the loop trains.",)
 HOW = ("Do this work in the dataset's __getitem__, or in collate_fn: then workers do it while the loop trains.",)
 
 
@@ -17,6 +18,8 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         return None
     values = found.values
     more = int(values.get("more_workers", 0))
-    how = (*HOW, f"Set num_workers={more} for it.") if more and seen.room.holds(more, seen.prefetch_factor) else HOW
+    how: tuple[str, ...] = WITHOUT_LOADER if "no_loader" in values else HOW
+    if more and seen.room.holds(more, seen.prefetch_factor):
+        how = (*how, f"Set num_workers={more} for it.")
     place = Place(str(values.get("function") or "the loop"), str(values["file"]), int(values["line"]))
     return of_cause(seen, found, "in_workers", "batches prepared in the workers", how, place)

@@ -12,18 +12,18 @@ _EVEN = " It takes as long in each iteration and needs no core, so it may be a w
 
 def callbacks(values: Any, part: str) -> str:
     """The sentence on callbacks and logging, which took `part`, with the place of most of it."""
-    said = f"Work in the loop besides training (callbacks, logging, metrics) took {part}."
-    if values.get("line"):
-        where = _where(values)
-        called = f"{values['function']}, called in {where}" if "function" in values else where
-        said += f" Most of it: {called}."
+    said = f"Work in the loop besides training (callbacks, logging, metrics) took {part}.{_most(values)}"
     return said + (_EVEN if "even" in values else "")
 
 
 def preparing(values: Any, part: str) -> str:
     """The sentence on work on batches in the loop, before the model, which took `part`."""
-    called = f"{values['function']}, called in {_where(values)}" if "function" in values else _where(values)
-    return f"Work on batches in the loop itself, before the model, took {part}. Most of it: {called}."
+    return f"Work on batches in the loop itself, before the model, took {part}.{_most(values)}"
+
+
+def between(values: Any, part: str) -> str:
+    """The sentence on work between the loops, which took `part`."""
+    return f"Between the loops (checkpoints, other work) it took {part}.{_most(values)}"
 
 
 def most_of_training(values: Any, whole_s: float) -> str:
@@ -51,6 +51,13 @@ def shared(values: Any) -> str:
         f" {more} workers bring no more than {enough} (tried): they seem to wait for one another{at}, as for a lock, a "
         "connection or a disc. Let each open its own, or fetch a whole batch at once (__getitems__)."
     )
+
+
+def _most(values: Any) -> str:
+    if not values.get("line"):
+        return ""
+    called = f"{values['function']}, called in " if "function" in values else ""
+    return f" Most of it: {called}{_where(values)}."
 
 
 def _where(values: Any) -> str:

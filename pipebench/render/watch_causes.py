@@ -107,6 +107,9 @@ def _sampler(one: Cause, values: Any, part: str) -> str:
 
 
 def _in_workers(values: Any) -> str:
+    if "no_loader" in values:
+        more = f" (num_workers={values['more_workers']})" if "more_workers" in values else ""
+        return f"Making it cheaper, or making batches in the workers of a DataLoader{more}, beside the training,"
     where = "Doing it in the workers (in the dataset, or in collate_fn)"
     if "more_workers" not in values:
         return where
@@ -364,7 +367,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     ),
     "slower-steps": _slower_steps,
     "training": _training,
-    "outside-loops": lambda one, values, part: f"Between the loops (checkpoints, other work) it took {part}.",
+    "outside-loops": lambda one, values, part: in_loop.between(values, part),
     "before-loops": lambda one, values, part: f"Imports, data set and model, before the first loop, took {part}, once.",
     "after-loops": lambda one, values, part: f"After its last loop it took {part}, once.",
 }  # fmt: skip

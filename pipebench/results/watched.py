@@ -68,7 +68,7 @@ def as_clocked(phases: Iterable[PhaseResult]) -> tuple[PhaseResult, ...]:
     prepare = known.pop("prepare", PhaseResult("prepare", 0.0, 0.0))
     return tuple(
         one
-        if one.phase != "forward"
+        if one.phase not in ("forward", "before-backward")
         else PhaseResult(one.phase, one.s_per_iteration + prepare.s_per_iteration, one.share + prepare.share)
         for one in known.values()
     )

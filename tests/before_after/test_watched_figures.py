@@ -13,6 +13,7 @@ from pipebench.before_after.whole import compared
 from pipebench.errors import UsageError
 from pipebench.render import text
 from pipebench.render.before_after import verdict
+from pipebench.results.account import Account, AccountRow
 
 FILES = Path("a.json"), Path("b.json")
 UNTOLD = "no difference detected"
@@ -28,6 +29,14 @@ def _run(faster=1.0, foreign=0.0, iterations=625, stolen=0.0):
 
 def _rate(base, head):
     return row(compared(base, head, FILES), "loader 1")
+
+
+def test_work_before_the_model_is_compared_as_the_clock_tells_it():
+    found = watched().watched
+    rows = (AccountRow("prepare", 1.0, 0), AccountRow("before-backward", 2.0, 0), AccountRow("prepare", 3.0, 1))
+    run = root(watched=replace(found, account=Account(6.0, rows)))
+    told = {one.name: one.value for one in of_command(run) if one.group == "account"}
+    assert told == {"before-backward": 3.0, "forward": 3.0}
 
 
 def test_what_others_took_of_the_cores_is_in_the_interval():

@@ -72,6 +72,7 @@ def test_a_loop_without_a_loader_has_its_spans_or_the_command_for_them() -> None
     named = _said(replace(result, spans=(SpanResult("get_batch", 0.025, 0.25),)))
     assert "Of each iteration: get_batch 25.0 ms (25 %)." in named and "--span" not in named
     assert "Loop without a loader: 100 ms an iteration" in named
+    assert "--span" not in _said(replace(result, verdict=replace(found, phase="prepare")))
 
 
 def test_a_loader_in_a_background_thread_that_was_not_followed() -> None:

@@ -17,7 +17,7 @@ from pipebench.watch.read.collectives import other_alone_s
 from pipebench.watch.read.described import single
 from pipebench.watch.read.gather import NO_LOADER, Place, Process, Run, loaders_found
 from pipebench.watch.read.in_loop import told_apart
-from pipebench.watch.read.prepared import ROW, Idle, moved, prepared
+from pipebench.watch.read.prepared import FORWARDS, ROW, Idle, moved, prepared
 from pipebench.watch.read.together import with_training
 from pipebench.watch.record.lines import LoaderFound, LoopSums, PassBegun, PassEnded
 from pipebench.watch.record.record_file import SAMPLER, WAIT
@@ -168,7 +168,7 @@ def account(
 def _with_prepared(run: Run, rows: Iterable[AccountRow], loop_s: float, idle: Idle | None) -> Iterable[AccountRow]:
     """The rows, with the part of forward that only makes batches ready as a row of its own."""
     for one in rows:
-        told = prepared(run, one.loader) if one.code == "forward" and one.loader is not None else None
+        told = prepared(run, one.loader) if one.code in FORWARDS and one.loader is not None else None
         if told is not None:
             own = AccountRow(ROW, one.s * told.share, one.loader)
             saves = moved(own.s, loop_s, idle) if idle is not None else None

@@ -15,6 +15,7 @@ from pipebench.watch.read.all_made import times_made
 from pipebench.watch.read.begins import begins_twice_s, stream_begins
 from pipebench.watch.read.gather import NO_LOADER, Run, loaders_found
 from pipebench.watch.read.host_use import worker_threads
+from pipebench.watch.read.in_loop import between_loops
 from pipebench.watch.read.loop_causes import callbacks, padding, preparing, training
 from pipebench.watch.read.moves import (
     LEAST_CORES,
@@ -351,7 +352,7 @@ def once(seen: Seen) -> Iterable[Cause]:
     """What is done once in a run, or between its loops, if it is a large part of the run."""
     for code, least in (("outside-loops", MATTERS), ("before-loops", _LARGE_ONCE), ("after-loops", _LARGE_ONCE)):
         if (spent := seen.s(code)) >= least * seen.account.wall_s:
-            yield Cause(code, spent)
+            yield Cause(code, spent, values=between_loops(seen.run) if code == "outside-loops" else {})
 
 
 def memory(seen: Seen) -> Iterable[Cause]:

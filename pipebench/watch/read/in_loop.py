@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pipebench.watch.read.gather import Run
-from pipebench.watch.record.trial_lines import PlaceLooks
+from pipebench.watch.record.trial_lines import BETWEEN, PlaceLooks
 
 Kind = Literal["device", "callbacks", "unsure"]
 FEWEST = 20  # looks
@@ -71,14 +71,25 @@ def told_apart(run: Run, loader: int) -> Apart | None:
     )  # fmt: skip
 
 
+def between_loops(run: Run) -> dict[str, str | int | float]:
+    """Where most of the time between loops went, as the values of a cause; none if looks do not say it."""
+    lines = run.looks(BETWEEN)
+    places = summed(one._replace(functions=one.functions[:1]) for line in lines for one in line.places)
+    looks = sum(one.looks for one in places)
+    most = max(places, key=lambda one: one.looks, default=None)
+    if most is None or looks < FEWEST or 2 * most.looks < looks:
+        return {}
+    called = {"function": most.functions[0]} if most.functions else {}
+    return {"file": most.file or lines[0].file, "line": most.line, **called}
+
+
 def summed(places: Iterable[PlaceLooks]) -> list[PlaceLooks]:
     """One row for each way of calls, whatever its line: a call of several lines has several."""
-    found: dict[tuple[str, ...] | int, list[PlaceLooks]] = {}
+    found: dict[tuple[str, tuple[str, ...] | int], list[PlaceLooks]] = {}
     for one in places:
-        found.setdefault(tuple(one.functions) or one.line, []).append(one)
+        found.setdefault((one.file, tuple(one.functions) or one.line), []).append(one)
     return [
-        PlaceLooks(same[0].line, same[0].functions, *(sum(getattr(one, name) for one in same) for name in _SUMS))
-        for same in found.values()
+        same[0]._replace(**{name: sum(getattr(one, name) for one in same) for name in _SUMS}) for same in found.values()
     ]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from pipebench.results.account import Cause
 from pipebench.watch.read.collectives import other_alone_s
+from pipebench.watch.read.gather import NO_LOADER
 from pipebench.watch.read.in_loop import Apart
 from pipebench.watch.read.like_a_device import like_a_device
 from pipebench.watch.read.of_causes import MATTERS, Seen
@@ -38,6 +39,7 @@ def preparing(seen: Seen) -> Iterable[Cause]:
         spent, told = seen.s(ROW, loader=one.loader), prepared(seen.run, one.loader)
         if spent and told is not None:
             values: dict[str, str | int | float] = {"file": told.file, "line": told.line, "workers": one.workers}
+            values |= {"no_loader": 1} if one.loader == NO_LOADER else {}
             values |= {"function": told.function} if told.function else {}
             saves = moved(spent, sum(row.s for row in seen.rows(loader=one.loader)), idle[one.loader])
             if saves is not None and saves.workers > one.workers:

@@ -18,6 +18,7 @@ from pipebench.watch.record.record_file import FORWARD
 from pipebench.watch.record.trial_lines import PlaceLooks
 
 ROW = "prepare"  # of the account, and of the causes
+FORWARDS = ("forward", "before-backward")  # rows and phases that it is a part of
 _NEARLY = 0.9  # of the most that any number of workers saves
 _MOST = 64  # workers, as in trials
 _WHOLE = ("log", "logs", "net")  # as whole words: they begin others
@@ -50,7 +51,7 @@ def prepared(run: Run, loader: int) -> Prepared | None:
         return None
     most = max(found, key=lambda one: one.looks)
     share = sum(one.looks for one in found) / looks
-    return Prepared(share, lines[0].file, most.line, most.functions[0] if most.functions else "")
+    return Prepared(share, most.file or lines[0].file, most.line, most.functions[0] if most.functions else "")
 
 
 def _other_work(place: PlaceLooks) -> bool:
@@ -118,7 +119,7 @@ def with_prepared(run: Run, phases: Iterable[PhaseResult], loaders: Iterable[int
     told = {one: found.share for one in spent if (found := prepared(run, one)) is not None}
     share = sum(told[one] * spent[one] for one in told) / max(1, sum(spent.values()))
     for one in phases:
-        if one.phase == "forward" and share:
+        if one.phase in FORWARDS and share:
             yield PhaseResult(ROW, one.s_per_iteration * share, one.share * share)
             one = PhaseResult(one.phase, one.s_per_iteration * (1 - share), one.share * (1 - share))
         yield one

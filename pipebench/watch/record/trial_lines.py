@@ -42,12 +42,17 @@ class LoaderMade:
     unguarded: bool = False
 
 
+BETWEEN = -1
+"""In place of a loader's number, in looks between the passes of any loaders."""
+
+
 class PlaceLooks(NamedTuple):
     """A line of a loop, and the functions that it was calling, the first one first; none if the line itself ran.
 
     It was seen in so many `looks`, in so many `turns` of the loop. Between looks that followed each other there, or in
     what its first function called, `ns` passed. In `cpu_ns` of that the thread used a core, or waited for one. `early`
-    is true before the first call of a model in an iteration: the clock takes all work there for forward.
+    is true before the first call of a model in an iteration: the clock takes all work there for forward. `file` is
+    where the line is, if not in the file of the loop.
     """
 
     line: int
@@ -57,6 +62,7 @@ class PlaceLooks(NamedTuple):
     ns: int
     cpu_ns: int
     early: bool = False
+    file: str = ""
 
 
 @line
@@ -64,7 +70,8 @@ class LoopLooks:
     """Where the thread of a loop was, besides waiting and training, in some looks at random moments.
 
     The loop took `turns` batches of `loader` meanwhile. Each line is of the time since the last one. The other
-    looks between the model's first call and the backward of an iteration are `forward_looks`.
+    looks between the model's first call and the backward of an iteration are `forward_looks`. Those
+    `BETWEEN` passes are all looks at the loop around them, and `turns` is how many passes ended.
     """
 
     loader: int

@@ -1,5 +1,7 @@
 """Looks where the thread of a training loop is, besides waiting and training: in which of the user's lines.
 
+Between the passes, it looks where that thread is at all.
+
 A thread of this process looks at random moments: now and then while `watch` watches, and often while `advise` does,
 but not while changes are tried. What waits for something lets this thread run, so such places are seen as they are.
 If a look comes late, the line that it finds has kept Python from other threads, as `gc.collect()` does. `threading`
@@ -11,6 +13,7 @@ from __future__ import annotations
 import _thread
 import contextlib
 import functools
+import itertools
 import os
 import random
 import sys
@@ -25,8 +28,19 @@ from typing import Any, NamedTuple
 from pipebench.watch.record.kernel_counts import core_wait_ns
 from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.recording import Recording
-from pipebench.watch.record.trial_lines import LoopLooks, PlaceLooks
-from pipebench.watch.script.loop_place import Place, called_from, extent, leaves_before, loop_of, note_first, place_in
+from pipebench.watch.record.trial_lines import BETWEEN, LoopLooks, PlaceLooks
+from pipebench.watch.script.loop_place import (
+    Around,
+    Place,
+    called_from,
+    leaves_before,
+    loop_of,
+    loops_around,
+    note_first,
+    place_in,
+    taking,
+    told_at,
+)
 
 OFTEN_S = 0.01  # between two looks, on average
 RARELY_S = 0.15  # a look takes 20 to 60 µs of the loop's time, and there are two at a time: below 0.1 %
@@ -40,20 +54,28 @@ _WRITTEN_EACH_S = 1.0
 _OF_THE_RUN = 20  # what is written later is not more often than each 20th part of the time so far
 _MOST_PLACES = 300
 _PATIENCE_S = 1.0
-Key = tuple[int, tuple[str, ...], bool]
 _lookers: weakref.WeakSet[LoopLooker] = weakref.WeakSet()
 
 
 class _Loop(NamedTuple):
     """The loop that took the last batch: its loader, its frame by identity, and how many batches it took.
 
-    `inside` are the instructions of a `for` loop.
+    Between passes, it is the loop around them. `inside` are the instructions of the loop, if they are known.
     """
 
     loader: int
     frame: int
     turn: int
     inside: range | None
+
+
+class _Key(NamedTuple):
+    """Where looks are counted: as in `PlaceLooks`."""
+
+    line: int
+    functions: tuple[str, ...]
+    early: bool = False
+    file: str = ""
 
 
 class _Seen:
@@ -70,7 +92,7 @@ class _OfLoader:
 
     file: str = ""
     turns: int = 0
-    found: dict[Key, _Seen] = field(default_factory=dict)
+    found: dict[_Key, _Seen] = field(default_factory=dict)
     forward_looks: int = 0
     model: dict[CodeType, int] = field(default_factory=dict)  # the lines from the loop to a model's call, first of each
     sought: bool = False  # whether a look has met forward, and no model yet
@@ -94,7 +116,7 @@ class LoopLooker:
         self._stop, self._gone = _thread.allocate_lock(), _thread.allocate_lock()
         self._on = self._runs = False
         self._of: dict[int, _OfLoader] = {}
-        self._before: tuple[tuple[int, tuple[str, ...]], int, int, int] | None = None
+        self._before: tuple[_Key, int, int, int] | None = None
         self._looks = self._searched = 0  # so far, by the threads before each fork, too
         self._due = self._used = 0  # of the next look: its moment, and what the loop's thread needs until then at most
         self._began = time.monotonic()
@@ -106,44 +128,55 @@ class LoopLooker:
         """`plain(iterator)`, noted. Called by what torch's `next` was replaced with; `number` says of which loader."""
         if not self.recording.on:
             return plain(iterator)
-        try:
-            self.came(number(iterator), sys._getframe(1))
-        except Exception as error:
-            self._fault(error)
+        self._guarded(lambda: self.came(number(iterator), sys._getframe()))
         try:
             return plain(iterator)
         except BaseException:
-            self.left()
+            self._guarded(lambda: self.left(sys._getframe()))
             raise
 
+    def _guarded(self, step: Callable[[], object]) -> None:
+        try:
+            step()
+        except Exception as error:
+            self._fault(error)
+
     def came(self, loader: int | None, frame: FrameType | None) -> None:
-        """Notes that the loop asks for a batch. `frame` is that of the caller of torch's iterator."""
-        if loader is None:
-            return
-        if self._thread is None:
-            if threading.current_thread() is not threading.main_thread():
-                return  # the account, which looks divide, is that of the main thread
+        """Notes that the loop asks for a batch. `frame` is that of the caller of torch's iterator, or ours in it."""
+        if loader is not None and self._is_followed():
+            self._turns(loader, taking(frame))
+
+    def stepped(self, loader: int) -> None:
+        """Notes that an iteration of a loop without a loader ends. The caller is inside its optimiser's step."""
+        if self._is_followed():
+            self._turns(loader, next(loops_around(sys._getframe(1)), None))
+
+    def left(self, frame: FrameType | None) -> None:
+        """Notes that the pass is over: what comes now is in the loop around it, if there is one. See `came`."""
+        if self._thread == threading.get_ident():
+            around = itertools.islice(loops_around(loop_of(frame)), 1, None)  # the first is that of the pass
+            self._turns(BETWEEN, next(around, None))
+
+    def _is_followed(self) -> bool:
+        """Whether this is the main thread: the account, which looks divide, is of that one."""
+        if self._thread is None and threading.current_thread() is threading.main_thread():
             self._begin()
-        if self._thread != threading.get_ident():
-            return
+        return self._thread == threading.get_ident()
+
+    def _turns(self, loader: int, loop: Around | None) -> None:
+        """Notes that an iteration of this loop begins."""
         self.go_on()
         if time.monotonic() >= self._written:
             self.write()
-        loop = loop_of(frame)
         self._turn += 1
         if loop is None:
             self._loop = None
             return
         own = self._of.get(loader)
         if own is None:
-            own = self._of[loader] = _OfLoader(loop.f_code.co_filename)
+            own = self._of[loader] = _OfLoader(loop.frame.f_code.co_filename)
         own.turns += 1
-        self._loop = _Loop(loader, id(loop), self._turn, extent(loop))
-
-    def left(self) -> None:
-        """Notes that the pass is over: what comes now is no part of the loop."""
-        if self._thread == threading.get_ident():
-            self._loop = None
+        self._loop = _Loop(loader, id(loop.frame), self._turn, loop.inside)
 
     def write(self) -> None:
         """Writes what was seen since the last time."""
@@ -153,8 +186,8 @@ class LoopLooker:
         self._of |= {loader: _OfLoader(own.file, model=own.model, sought=own.sought) for loader, own in found.items()}
         for loader, own in found.items():
             places = [
-                PlaceLooks(line, list(names), one.looks, one.turns, one.ns, one.cpu_ns, early)
-                for (line, names, early), one in list(own.found.items())
+                PlaceLooks(key.line, list(key.functions), one.looks, one.turns, one.ns, one.cpu_ns, key.early, key.file)
+                for key, one in list(own.found.items())
             ]
             self.recording.write(LoopLooks(loader, own.file, own.turns, places, own.forward_looks))
 
@@ -236,7 +269,7 @@ class LoopLooker:
         except OSError:  # the thread has ended since
             self._before = None
             return
-        began = key[0], key[1][:1]
+        began = key._replace(functions=key.functions[:1])
         before, self._before = self._before, (began, loop.turn, now, cpu)
         same = before is not None and before[:2] == (began, loop.turn)
         if again and not same:
@@ -255,14 +288,17 @@ class LoopLooker:
             one.ns += now - before[2]
             one.cpu_ns += cpu - before[3]
 
-    def _key(self, loop: _Loop, own: _OfLoader, place: Place, again: bool) -> Key | None:
+    def _key(self, loop: _Loop, own: _OfLoader, place: Place, again: bool) -> _Key | None:
         """Where a look is counted. None: at training, of which forward is only counted."""
         forward = self.early(loop.loader)
-        leaves = leaves_before(place.path, own.model) if forward and not place.trains else None
+        trains = place.trains or (place.in_step and not forward)  # before the backward, that is a closure
+        leaves = leaves_before(place.path, own.model) if forward and not trains else None
         if leaves is not None:
-            return place.line, called_from(place.path, leaves), True
-        if not (forward or place.trains):
-            return place.line, place.functions, False
+            return _told(own, place, leaves, early=True)
+        if loop.loader == BETWEEN:
+            return _told(own, place, 0, early=False)
+        if not (forward or trains):
+            return _Key(place.line, place.functions)
         if forward and place.models:
             note_first(own.model, place.path)
         own.sought = forward and not own.model
@@ -272,6 +308,14 @@ class LoopLooker:
     def _needed_ns(self) -> int:
         """The nanoseconds in which the thread of the loop has used a core so far, or waited for one."""
         return time.clock_gettime_ns(self._clock) + core_wait_ns(self._native) if self._clock is not None else 0
+
+
+def _told(own: _OfLoader, place: Place, at: int, *, early: bool) -> _Key:
+    """Where a look is counted of which the user's own line is told, as near as possible to the call number `at`."""
+    told = told_at(place.path, at)
+    code, line = place.path[told]
+    file = code.co_filename
+    return _Key(line, called_from(place.path, max(told, at)), early, "" if file == own.file else file)
 
 
 @functools.cache

@@ -10,14 +10,18 @@ from inspect import CO_GENERATOR
 from types import CodeType, FrameType
 from typing import NamedTuple
 
+from pipebench.watch.record.own_code import owner
 from pipebench.watch.record.patches import is_ours
 from pipebench.watch.script.made import within
 
 _DEEPEST = 60
-_OF_MODELS = ("forward", "loss")  # in names of functions that call a model: all that they do is training
+# In names of functions that call a model. All that a forward does is training, and of a loss, what itself computes.
+_FORWARD, _LOSS = "forward", "loss"
 _MOST_NAMES = 8
 _TORCH = f"{os.sep}torch{os.sep}"
-_TRAINING = tuple(_TORCH + one for one in ("autograd", "optim", "amp", "_dynamo", os.path.join("nn", "utils", "clip")))
+_TRAINING = tuple(_TORCH + one for one in ("autograd", "amp", "_dynamo", os.path.join("nn", "utils", "clip")))
+_OPTIMISER = f"{_TORCH}optim{os.sep}"
+_CLOSURE = "_outside.<locals>.run"  # our frame around a closure of `step`: see `optimisers`
 _LENGTHS = ("__len__", "num_samples")  # of a loader and its samplers: to ask for them is no wait for a batch
 _MODULES = f"{_TORCH}nn{os.sep}modules{os.sep}"
 _PREPARES = tuple(  # modules of torch that make samples: these are called before a model
@@ -45,6 +49,46 @@ def extent(frame: FrameType) -> range | None:
     return None if end is None else range(frame.f_lasti, end)
 
 
+class Around(NamedTuple):
+    """A loop that a thread is in: the frame of its function, and its instructions (None: not known)."""
+
+    frame: FrameType
+    inside: range | None
+
+
+def taking(frame: FrameType | None) -> Around | None:
+    """The loop that takes batches, of which `frame` is that of the caller of torch's iterator."""
+    found = loop_of(frame)
+    return Around(found, extent(found)) if found is not None else None
+
+
+def loops_around(frame: FrameType | None) -> Iterator[Around]:
+    """All loops that are running around a frame, the innermost first, without those of torch and ours."""
+    for one in _outwards(frame):
+        file = one.f_code.co_filename
+        if _TORCH not in file and not is_ours(file):
+            yield from (Around(one, inside) for inside in _loops(one.f_code) if one.f_lasti in inside)
+
+
+@functools.lru_cache(maxsize=256)
+def _loops(code: CodeType) -> Sequence[range]:
+    """The instructions of each loop of a function, the shortest first."""
+    of_for = _ends(code)
+    ends = dict(of_for)
+    prefixed: dict[int, int] = {}  # a jump goes to the prefix of an instruction
+    prefix: int | None = None
+    for one in dis.get_instructions(code):
+        if one.opname == "EXTENDED_ARG":
+            prefix = one.offset if prefix is None else prefix
+            continue
+        if prefix is not None:
+            prefixed[prefix], prefix = one.offset, None
+        if "JUMP_BACKWARD" in one.opname and "NO_INTERRUPT" not in one.opname:
+            begin = prefixed.get(one.argval, one.argval)
+            ends[begin] = of_for.get(begin, one.offset + 1)  # the last jump to its begin is the end of a `while`
+    return sorted((range(begin, end) for begin, end in ends.items()), key=len)
+
+
 @functools.lru_cache(maxsize=256)
 def _ends(code: CodeType) -> Mapping[int, int]:
     """Where the `for` loops of a function begin, and where each ends."""
@@ -55,6 +99,7 @@ class Place(NamedTuple):
     """The line of the loop, what it calls, and whether that is training for certain.
 
     `path` has the lines from the loop inwards. `models` says that the last one calls a model, which is training too.
+    `in_step` says that torch's optimiser has called code of others: its closure, or the step of an optimiser of theirs.
     """
 
     line: int
@@ -62,6 +107,7 @@ class Place(NamedTuple):
     path: tuple[tuple[CodeType, int], ...]
     trains: bool
     models: bool
+    in_step: bool = False
 
 
 def place_in(frame: FrameType, loop: int, inside: range | None = None) -> Place | None:
@@ -71,7 +117,7 @@ def place_in(frame: FrameType, loop: int, inside: range | None = None) -> Place 
     """
     names: list[str] = []
     path: list[tuple[CodeType, int]] = []
-    trains = models = prepares = False
+    trains = models = prepares = others = in_step = False
     for one in _outwards(frame):
         file, line = one.f_code.co_filename, (one.f_code, one.f_lineno)
         if id(one) == loop:
@@ -79,8 +125,8 @@ def place_in(frame: FrameType, loop: int, inside: range | None = None) -> Place 
                 return None
             path.append(line)
             functions = tuple(reversed(names[-_MOST_NAMES:]))
-            return Place(one.f_lineno, functions, tuple(reversed(path)), trains or models, models)
-        if is_ours(file) or (within(file) and one.f_code.co_name not in _LENGTHS):
+            return Place(one.f_lineno, functions, tuple(reversed(path)), trains or models, models, in_step)
+        if _elsewhere(one.f_code):
             return None
         prepares |= any(part in file for part in _PREPARES)
         if _MODULES in file and not prepares:
@@ -88,9 +134,19 @@ def place_in(frame: FrameType, loop: int, inside: range | None = None) -> Place 
             path.clear()  # what the model calls is no matter
         else:
             path.append(line)
-        trains |= any(part in file for part in _TRAINING)
+        stepping = _OPTIMISER in file
+        in_step |= stepping and others
+        trains |= (stepping and not others) or any(part in file for part in _TRAINING)
+        others |= _TORCH not in file
         names.append(one.f_code.co_qualname)
     return None
+
+
+def _elsewhere(code: CodeType) -> bool:
+    """Whether what runs in this function is no work of the loop: a wait for a batch, or ours."""
+    if is_ours(code.co_filename):
+        return code.co_qualname != _CLOSURE
+    return within(code.co_filename) and code.co_name not in _LENGTHS
 
 
 def leaves_before(path: Sequence[tuple[CodeType, int]], model: Mapping[CodeType, int]) -> int | None:
@@ -98,9 +154,21 @@ def leaves_before(path: Sequence[tuple[CodeType, int]], model: Mapping[CodeType,
     for place, (code, line) in enumerate(path):
         first = model.get(code)
         if first is None or line != first:
-            inside = place and any(word in code.co_name for word in _OF_MODELS)
-            return place if first is not None and line < first and not inside else None
+            return place if first is not None and line < first and not _of_model(path, place) else None
     return None
+
+
+def _of_model(path: Sequence[tuple[CodeType, int]], place: int) -> bool:
+    """Whether this line of a function that the loop calls belongs to a model, though it calls none yet."""
+    name, called = path[place][0].co_name, path[place + 1 : place + 2]
+    computes = not called or _TORCH in called[0][0].co_filename
+    return place > 0 and (_FORWARD in name or (_LOSS in name and computes))
+
+
+def told_at(path: Sequence[tuple[CodeType, int]], place: int) -> int:
+    """Which line of a way is told: the innermost one of the user's own code up to there, or else the first inside."""
+    own = [one for one, (code, _) in enumerate(path) if not owner(code.co_filename)]
+    return max((one for one in own if one <= place), default=own[0] if own else place)
 
 
 def called_from(path: Sequence[tuple[CodeType, int]], place: int) -> tuple[str, ...]:

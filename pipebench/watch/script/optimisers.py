@@ -38,8 +38,9 @@ class _Hooks:
         if this is None:
             return None
         loop.spend(OTHER)
-        this.trained = True
-        return _with_closure(loop, optimiser, args, kwargs)
+        given = _with_closure(loop, optimiser, args, kwargs)
+        this.trained |= given is None  # a closure comes to its backward first
+        return given
 
     @unseen
     def after(self, optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -47,8 +48,9 @@ class _Hooks:
         if _unwatched(loop) or _in_another(sys._getframe(1)):
             return
         self._tools.stepped()
-        if loop.here.open:
+        if (this := loop.here.innermost()) is not None:
             loop.spend(OPTIMISER, unnamed=OPTIMISER)
+            this.trained = True
         if loop.own is not None and loop.account.here():
             loop.own.stepped()
         loop.recording.guarded("finding a loop without a loader", lambda: self._bare.stepped(id(optimiser)))

@@ -73,7 +73,10 @@ class LoopWithoutLoader:
 
     def _turn(self, this: Pass) -> None:
         now = self.loop.here.mark
+        if this.trained:
+            self.loop.trains.add(NUMBER)
         this.close(now)
         self.loop.count(this)
         this.began = now if self.loop.recording.on else None
+        self.loop.without_loader(NUMBER)
         self.loop.recorded(this)

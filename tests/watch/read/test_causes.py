@@ -15,7 +15,8 @@ from pipebench.units import seconds
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.read.causes import Seen, hand_off
 from pipebench.watch.read.gather import Process, Run, ShownTime
-from pipebench.watch.record.lines import Arrival, HandedOver, LoopSums, Moment, Pickled, ProcessStarted
+from pipebench.watch.record.lines import Arrival, HandedOver, LoopLooks, LoopSums, Moment, Pickled, ProcessStarted
+from pipebench.watch.record.trial_lines import BETWEEN, PlaceLooks
 
 
 def test_a_healthy_run_has_no_cause_but_training() -> None:
@@ -371,6 +372,25 @@ def test_what_is_done_between_and_before_the_loops() -> None:
     run.outside(500)
     run.loader(2, **TRAINS)
     assert list(run.causes()) == ["training", "outside-loops"]
+
+
+@pytest.mark.parametrize(
+    ("looks", "told"),
+    [
+        ((15, 5, 10, 5), " Most of it: resample, called in train.py:12."),
+        ((8, 4, 11, 10), ""),  # no half of them
+        ((10, 5, 0, 0), ""),  # too few
+    ],
+)
+def test_where_most_of_the_work_between_loops_is(looks: tuple[int, ...], told: str) -> None:
+    run = Planted()
+    run.loader(**TRAINS)
+    run.outside(500)
+    run.loader(2, **TRAINS)
+    names = (["resample"], ["resample", "choice"], ["save"], ["measure"])
+    places = [PlaceLooks(12, one, count, 1, 0, 0) for one, count in zip(names, looks, strict=True)]
+    run.lines.append(LoopLooks(BETWEEN, "a/train.py", 1, places))
+    assert said(run.account()).endswith(f"it took 500 ms of the run's 2.60 s (19 %).{told}")
 
 
 def test_what_was_not_recorded_hides_no_cause() -> None:

@@ -17,8 +17,8 @@ from pipebench.watch.record.worker_lines import Content
 AUGMENTS = PlaceLooks(62, ["augment"], 60, 40, 1_000_000, 900_000, True)
 
 
-def _looks(*places: PlaceLooks, forward: int = 40) -> LoopLooks:
-    return LoopLooks(1, "a/train.py", 50, list(places), forward)
+def _looks(*places: PlaceLooks, forward: int = 40, loader: int = 1) -> LoopLooks:
+    return LoopLooks(loader, "a/train.py", 50, list(places), forward)
 
 
 def _run(*lines: LoopLooks) -> Run:
@@ -32,6 +32,7 @@ def _run(*lines: LoopLooks) -> Run:
         ([AUGMENTS, AUGMENTS._replace(functions=["stack"], looks=20, line=63)], 20,
          Prepared(0.8, "a/train.py", 62, "augment")),
         ([AUGMENTS._replace(functions=[])], 40, Prepared(0.6, "a/train.py", 62, "")),  # in the loop's own line
+        ([AUGMENTS._replace(file="a/step.py")], 40, Prepared(0.6, "a/step.py", 62, "augment")),
         ([AUGMENTS._replace(cpu_ns=100_000)], 40, None),  # it waits, as for a copy to a device
         ([AUGMENTS._replace(early=False)], 40, None),  # after the backward: callbacks
         ([AUGMENTS._replace(looks=9)], 9, None),  # too few
@@ -99,10 +100,26 @@ def test_without_workers_it_is_named_and_what_they_would_save_if_there_are_cores
     assert ("or in collate_fn), with num_workers=1, could save" in said(account)) is bool(saved)
 
 
+def test_in_a_loop_without_a_loader_workers_of_one_could_make_the_batches() -> None:
+    run = Planted()
+    run.loader(0, **{**TRAINS, "forward": 1400}, workers=0, cpu=1000)
+    run.lines.append(_looks(AUGMENTS._replace(functions=["get_batch"]), loader=0))
+    account = run.account(2)
+    rows = {one.code: one.s for one in account.rows}
+    assert rows["prepare"] == pytest.approx(0.84) and rows["before-backward"] == pytest.approx(0.56)
+    text = said(account)
+    assert (
+        "Most of it: get_batch, called in train.py:62. Making it cheaper, or making batches in the workers of" in text
+    )
+    assert "a DataLoader (num_workers=1), beside the training, could save about" in text
+
+
 def test_where_looks_are_not_compared_it_belongs_to_forward() -> None:
     phases = [PhaseResult("wait", 1.0, 0.25), PhaseResult("prepare", 1.0, 0.25), PhaseResult("forward", 2.0, 0.5)]
     assert as_clocked(phases) == (PhaseResult("wait", 1.0, 0.25), PhaseResult("forward", 3.0, 0.75))
     assert as_clocked(phases[::2]) == tuple(phases[::2])
+    without = [PhaseResult("prepare", 1.0, 0.25), PhaseResult("before-backward", 3.0, 0.75)]
+    assert as_clocked(without) == (PhaseResult("before-backward", 4.0, 1.0),)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def _train(looker, batches, work):
     for _ in range(batches):
         looker.came(1, sys._getframe())
         work()
-    looker.left()
+    looker.left(None)
     work()  # after the pass: no part of the loop
     looker.write()
 
@@ -132,7 +132,7 @@ def test_the_loops_of_several_loaders_are_apart_and_passes_are_added(looker):
             for _ in range(batches):
                 looker.of.came(loader, sys._getframe())
                 at_work()
-            looker.of.left()
+            looker.of.left(None)
     assert looker.written == []
     looker.of.recording.before_stop[0]()
     found = {one.loader: (one.turns, sum(place.looks for place in one.places)) for one in looker.written}
@@ -293,22 +293,6 @@ def test_the_model_stays_known_from_line_to_line(looker):
         looker.of.write()
     first, second = looker.written
     assert [one.early for one in first.places] == [] and [one.early for one in second.places] == [True]
-
-
-def test_what_a_loss_of_a_model_does_before_its_layers_is_training(looker):
-    at_work, model = seen_from_outside(looker.of), Model()
-    looker.of.early = lambda loader: True
-
-    def loss():
-        at_work()
-        model(at_work)
-
-    for _ in range(3):
-        looker.of.came(1, sys._getframe())
-        loss()
-    looker.of.end()
-    (line,) = looker.written
-    assert not line.places and line.forward_looks == 5
 
 
 def test_what_makes_a_batch_ready_is_named_where_its_way_leaves_that_to_the_model(looker):

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import pipebench
 from pipebench import watching
 from pipebench.results.watched import WatchResult
+from pipebench.watch.script.loop_looks import LoopLooker
 
 CLOCK = Clock()
 
@@ -56,6 +57,13 @@ def test_an_iteration_ends_where_the_optimiser_has_stepped() -> None:
     assert phases_us(result) == {"before-backward": 85, "backward": 30, "optimiser": 5}
     assert result.iterations == 4 and verdict_of(result).limit == "no-loader"
     assert [(one.loader, one.training, one.iterations) for one in result.loaders] == [(0, True, 4)]
+
+
+def test_each_turn_is_known_where_the_stack_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = []
+    monkeypatch.setattr(LoopLooker, "stepped", lambda self, number: turns.append((number, self.early(number))))
+    _run()
+    assert turns == [(0, True)] * 4
 
 
 def test_a_function_of_span_is_a_row_in_the_loop() -> None:
