@@ -12,11 +12,21 @@ class StepOfRank(NamedTuple):
     """What a rank did by itself in one step, in nanoseconds: it waited for batches, and it worked.
 
     Backward and collectives are in neither, because there the ranks wait for each other. Steps are numbered from 0.
+    `outside_ns` is what it did since the step before outside the iterations of its training loop: validation, a
+    checkpoint between two loops, the start and the end of a pass. `made` is how many steps the loop had made then (0:
+    `number` and this one).
     """
 
     number: int
     wait_ns: int
     work_ns: int
+    outside_ns: int = 0
+    made: int = 0
+
+    @property
+    def so_far(self) -> int:
+        """The steps of the training loop up to this one."""
+        return self.made or self.number + 1
 
 
 @dataclass(frozen=True)
@@ -25,8 +35,8 @@ class RankRow:
 
     It waited for batches for `wait_s`, and worked for `work_s`: forward, the optimiser, everything but backward and
     collectives, in which the ranks wait for each other. `last_share` is the share of the steps to whose collective it
-    came last. What that cost the others is `cost_s` in all. `samples` are those that it loaded, with about so many
-    `tokens` (None: its batches show none).
+    came last; with a device, in which it waited longest for its batches. What that cost the others is `cost_s` in all.
+    `samples` are those that it loaded, with about so many `tokens` (None: its batches show none).
     """
 
     rank: int
@@ -78,6 +88,15 @@ class Ranks:
 
     `step_s` is the length of a step (0: it is not known, and neither is the cost).
 
+    `hidden` says that the own work of a rank can hold its waits for the others. "device": the host waits for them where
+    it waits for its device, as in `loss.item()`. Then only waits for batches are compared, as far as the device was
+    idle. "work": the own parts of a step are equally long on all ranks though their waits for batches differ. Then the
+    cost is not known, and is 0 here.
+
+    `outside_rank` spends `outside_s` in all more than the median of the others outside the iterations of its training
+    loop, as for validation or a checkpoint, while the others wait for it: `outside_share` of the time since the first
+    of these steps (None, 0, 0: none does). It is in no cost.
+
     `readers` are the ranks that load the batches of all, if others load none (empty: each loads its own). They are
     never like the others, so there is neither a cost nor a straggler.
 
@@ -102,6 +121,10 @@ class Ranks:
     saved_share: float = 0.0
     fewer_cores: tuple[float, float] | None = None
     readers: tuple[int, ...] = ()
+    hidden: Literal["device", "work"] | None = None
+    outside_rank: int | None = None
+    outside_s: float = 0.0
+    outside_share: float = 0.0
 
     @property
     def hours_a_day(self) -> float:

@@ -9,19 +9,16 @@ from statistics import fmean
 from pipebench.watch.read.gather import Run
 from pipebench.watch.record.program_lines import OwnSteps
 from pipebench.watch.record.sampling import STEP_BITS, weight
-from pipebench.watch.record.spent import ROWS, TimeSpent
 
 _NS = 1e-9
-_WORK = [ROWS.index(name) for name in ("host-to-device", "forward", "optimiser", "other", "spans")]
 
 
 def other_alone_s(run: Run, forward_s: float, optimiser_s: float) -> float | None:
     """Seconds of the row "other" that are surely the rank's own; None if it trains alone.
 
     Collectives outside backward are in that row: a framework may sum gradients there, or hand batches to other ranks.
-    In them the ranks wait for each other. The own work of a step is without them, but with forward and the optimiser,
-    and with what comes between two steps: validation, or a checkpoint. The usual step has none of that. While all steps
-    are kept, their sum without it tells more: what some steps do alone. It is also without the collectives in there.
+    In them the ranks wait for each other. The own work of a step is without them, but with forward and the optimiser.
+    While all steps are kept, their sum tells more than the usual step: what some steps do alone.
     """
     steps = [step for process in run.of_script() for line in process.of(OwnSteps) for step in line.steps]
     later = [step for step in steps if step.number]  # the first one holds what came before the loop
@@ -31,7 +28,7 @@ def other_alone_s(run: Run, forward_s: float, optimiser_s: float) -> float | Non
     usual_ns, count = _median([step.work_ns for step in later], weights), steps[-1].number + 1
     own_ns = min(usual_ns, fmean([step.work_ns for step in later], weights)) * count
     if max(weights) == 1:
-        own_ns = max(own_ns, usual_ns + sum(step.work_ns for step in later) - _between_steps_ns(run))
+        own_ns = max(own_ns, usual_ns + sum(step.work_ns for step in later))
     return max(0.0, own_ns * _NS - forward_s - optimiser_s)
 
 
@@ -40,12 +37,3 @@ def _median(values: Sequence[int], weights: Sequence[int]) -> int:
     ordered = sorted(zip(values, weights, strict=True))
     reached, half = accumulate(each for _, each in ordered), sum(weights) / 2
     return next(value for (value, _), place in zip(ordered, reached, strict=True) if place >= half)
-
-
-def _between_steps_ns(run: Run) -> int:
-    """The work outside the loops that train: between loops, and in loops that do not train."""
-    trains = run.trained_places | {outer for outer, _ in run.around}
-    lines = [line for process in run.of_script() for line in process.of(TimeSpent)]
-    passes = [one for line in lines for one in line.passes if (one.loader, one.number_of_pass) not in trains]
-    outside = sum(line.outside_ns for line in lines if line.where == "between")
-    return outside + sum(one.spent_ns[row] for one in passes for row in _WORK)

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import os
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -224,8 +224,17 @@ def _program(one: Records, first: int, options: WatchOptions, usable_cores: floa
         meeting=rank.meeting if rank is not None else "",
         cores=one.cores,
         watched=watched,
-        steps=tuple(StepOfRank(*step) for step in one.steps),
+        steps=tuple(steps_of(one.steps, watched.loaders_in_loop)),
     )
+
+
+def steps_of(steps: Iterable[OwnStep], loaders: Collection[int]) -> Iterator[StepOfRank]:
+    """The steps that were made in the loops over these loaders, or outside all loops."""
+    made: dict[int | None, int] = {}
+    for one in steps:
+        if one.loader is None or one.loader in loaders:
+            made[one.loader] = one.made
+            yield StepOfRank(one.number, one.wait_ns, one.work_ns, one.outside_ns, sum(made.values()))
 
 
 def _ended(one: Records, failed: bool) -> Literal["ended", "failed", "cut", "running"]:

@@ -63,12 +63,18 @@ class ProgramFailed:
 class OwnStep(NamedTuple):
     """What a rank did by itself in one step: it waited for batches, and it worked. Steps are numbered from 0.
 
-    Backward and collectives are in neither, because there the ranks wait for each other.
+    Backward and collectives are in neither, because there the ranks wait for each other. Nor is what is in no iteration
+    of the loop in which the step was made: validation, a checkpoint between two loops, the start and the end of a pass.
+    That is `outside_ns`, since the step that was kept before. The loop is that over `loader` (None: the step was made
+    outside all loops), and `made` is how many steps were made there so far.
     """
 
     number: int
     wait_ns: int
     work_ns: int
+    outside_ns: int = 0
+    loader: int | None = None
+    made: int = 0
 
 
 @line

@@ -52,7 +52,7 @@ class _Hooks:
             loop.spend(OPTIMISER, unnamed=OPTIMISER)
             this.trained = True
         if loop.own is not None and loop.account.here():
-            loop.own.stepped()
+            loop.own.stepped([one.loader for one in loop.here.open])
         loop.recording.guarded("finding a loop without a loader", lambda: self._bare.stepped(id(optimiser)))
 
 

@@ -6,6 +6,8 @@ In backward the ranks wait for each other, so its time is nearly the same on all
 from __future__ import annotations
 
 import os
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from time import perf_counter_ns
 
 from pipebench.watch.record.program_lines import CoresAllowed, OwnStep, OwnSteps
@@ -21,22 +23,34 @@ class OwnTime:
         self._recording = recording
         self._kept: list[OwnStep] = []
         self._cores: set[int] = set()
-        self._number = self._wait = self._work = self._deep = self._began = self._together = 0
+        self._spent: defaultdict[int | None, list[int]] = defaultdict(lambda: [0, 0])  # wait and work in each loop
+        self._loops: Sequence[int] = ()
+        self._made: Counter[int | None] = Counter()
+        self._latest = self._spent[None], 0  # the last wait: what it was added to, and its time
+        self._number = self._outside = self._deep = self._began = self._together = 0
 
-    def spent(self, *phases: int) -> None:
-        """Pairs of a phase and the time that the main thread spent in it. Outside all loops, the phase is other.
+    def spent(self, loader: int | None, *phases: int) -> None:
+        """Pairs of a phase and the time that the main thread spent in it, in the loop over `loader`.
 
-        The collectives since the last call were in this time, and are taken out of it.
+        Outside all loops (None), the phase is other. The collectives since the last call were in this time, and are
+        taken out of it.
         """
-        together = self._taken()
+        together, its = self._taken(), self._spent[loader]
         for phase, ns in zip(phases[::2], phases[1::2], strict=True):
             own = max(0, ns - together)
             together -= ns - own
             if phase == WAIT:
-                self._wait += own
+                its[0] += own
+                self._latest = its, own
             elif phase != BACKWARD:
-                self._work += own
+                its[1] += own
         self._together = together  # they were in time that has no name yet
+
+    def at_an_end(self) -> None:
+        """The last wait was for the first batch of a pass, or for its end. It is in no iteration."""
+        its, ns = self._latest
+        its[0] -= ns
+        self._spent[None][0] += ns
 
     def outside(self) -> None:
         """The collectives since the last event were in time that is in no step: the start-up of a pass."""
@@ -61,12 +75,26 @@ class OwnTime:
         if self._deep == 0:
             self._together += perf_counter_ns() - self._began
 
-    def stepped(self) -> None:
-        """The optimiser has stepped."""
+    def stepped(self, loops: Sequence[int] = ()) -> None:
+        """The optimiser has stepped in the loops over these loaders, the innermost last.
+
+        The first step in no loop may be the last one of a loop that has ended: prefetchers take batches in advance.
+        Where steps are made outside all loops, no time is outside.
+        """
+        loops, self._loops = loops or self._loops, loops
+        wait = work = 0
+        for loader, (waited, worked) in self._spent.items():
+            if not loops or loader in loops:
+                wait, work = wait + waited, work + worked
+            else:
+                self._outside += waited + worked
+        self._spent.clear()
+        loader = loops[-1] if loops else None
+        self._made[loader] += 1
         if thinned(self._number, STEP_BITS):
-            self._kept.append(OwnStep(self._number, self._wait, self._work))
+            self._kept.append(OwnStep(self._number, wait, work, self._outside, loader, self._made[loader]))
+            self._outside = 0
         self._number += 1
-        self._wait = self._work = 0
 
     def write(self) -> None:
         """Writes the steps that were kept since the last line, and the cores on which they ran if these are new."""

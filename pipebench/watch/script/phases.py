@@ -95,7 +95,7 @@ class LoopPhases:
             if len(top.log) < _LOGGED:
                 top.log += (here.mark, now, phase)
         if self.own is not None and self.account.here():
-            self.own.spent(phase, spent, unnamed, here.unnamed)
+            self.own.spent(None if top is None else top.loader, phase, spent, unnamed, here.unnamed)
         here.mark = now
         here.unnamed = 0
 
@@ -123,7 +123,7 @@ class LoopPhases:
         if top is not None:
             top.phases[phase] += here.unnamed
         if self.own is not None and self.account.here():
-            self.own.spent(phase, here.unnamed)
+            self.own.spent(None if top is None else top.loader, phase, here.unnamed)
         here.unnamed = 0
 
     def iterated(self, loader: int, length: int | None) -> bool:
@@ -201,7 +201,7 @@ class LoopPhases:
             return
         this.waiting = False
         this.waited = waited
-        self.account.waited(this.place, this.turn, self.here.mark, waited, event is not None)
+        self.ends_wait(this, waited, last=event is not None)
         shown = this.turn if followed(this.turn, this.number) else None
         this.device.end(self.here.mark, shown, counts=event is None and this.turn > 0)
         this.arrived = None
@@ -213,6 +213,12 @@ class LoopPhases:
             if this in self.here.open:
                 self.here.open.remove(this)
         self.recorded(this)
+
+    def ends_wait(self, this: Pass, parts: list[int], last: bool) -> None:
+        """The time since the event before the last one was a wait, with these parts. `last`: the pass has ended."""
+        self.account.waited(this.place, this.turn, self.here.mark, parts, last)
+        if (last or not this.turn) and self.own is not None and self.account.here():
+            self.own.at_an_end()
 
     def recorded(self, this: Pass) -> None:
         """Writes what is due. The time since the last event was ours: it is in the account, and in no phase."""

@@ -20,6 +20,7 @@ COLLECTIVES = (
     "barrier", "broadcast", "broadcast_object_list", "gather", "gather_object", "monitored_barrier", "reduce",
     "reduce_scatter", "reduce_scatter_tensor", "scatter", "scatter_object_list",
 )  # fmt: skip
+_HANDLE = "Work"  # what a collective with `async_op=True` returns, and what `isend` and `irecv` do
 _PARALLEL, _BUFFERS = "torch.nn.parallel.distributed", "_sync_buffers"
 _MEETING = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
 
@@ -75,14 +76,18 @@ def watch_process_group(loop: LoopPhases, module: Any) -> None:
 
 
 def _watch_collectives(loop: LoopPhases, module: Any) -> None:
-    """Patches the collectives, and the step in which DistributedDataParallel sends buffers from one rank to all."""
+    """Patches the collectives, and where the host waits for one that was started before.
+
+    Also the step in which DistributedDataParallel sends buffers from one rank to all.
+    """
     patches = loop.recording.patches
     for name in COLLECTIVES:
         if hasattr(module, name):
             patches.replace(module, name, _met(loop, getattr(module, name)))
-    kind = getattr(sys.modules.get(_PARALLEL), "DistributedDataParallel", None)
-    if hasattr(kind, _BUFFERS):
-        patches.replace(kind, _BUFFERS, _met(loop, getattr(kind, _BUFFERS)))
+    parallel = getattr(sys.modules.get(_PARALLEL), "DistributedDataParallel", None)
+    for kind, name in ((parallel, _BUFFERS), (getattr(module, _HANDLE, None), "wait")):
+        if hasattr(kind, name):
+            patches.replace(kind, name, _met(loop, getattr(kind, name)))
     patches.rebind()
 
 

@@ -205,7 +205,7 @@ class Relays:
         parts = [0] * len(WAIT_PARTS)
         parts[WORKERS] = loop.here.mark - asked
         this.waited = parts
-        loop.account.waited(this.place, this.turn, loop.here.mark, parts, last)
+        loop.ends_wait(this, parts, last)
 
     def _ended(self, fed: _Fed, asked: int) -> None:
         """An item that is no batch came. If the loader has ended, it says so to the loop."""

@@ -197,14 +197,9 @@ def test_collectives_between_training_and_the_next_batch_are_no_callbacks() -> N
 @pytest.mark.parametrize(("logged", "alone"), [(0, 0.0), (40, 0.2)])
 def test_validation_between_two_steps_is_no_callback_of_a_rank(logged: int, alone: float) -> None:
     """Of 100 steps of 15 ms, every 20th comes after a validation of 20 s, and logs for so many ms."""
-    work = [15 + (20_000 + logged if number and number % 20 == 10 else 0) for number in range(100)]
-    own = OwnSteps([OwnStep(number, 0, ms * MS) for number, ms in enumerate(work)])
-    rows = [0] * len(ROWS)
-    rows[ROWS.index("backward")] = MS
-    checks = [0] * len(ROWS)
-    checks[ROWS.index("forward")], checks[ROWS.index("other")] = 60_000 * MS, 40_000 * MS
-    spent = TimeSpent(0, MS, 0, "between", [SpentInPass(1, 0, rows), SpentInPass(2, 0, checks)])
-    run = Run([Process([ProcessStarted(1, "script", 0), own, spent])], ShownTime(), (1, 2))
+    after = [number % 20 == 10 for number in range(100)]
+    steps = [OwnStep(number, 0, (15 + logged * one) * MS, 20_000 * MS * one) for number, one in enumerate(after)]
+    run = Run([Process([ProcessStarted(1, "script", 0), OwnSteps(steps)])], ShownTime(), (1, 2))
     assert other_alone_s(run, 1.0, 0.5) == pytest.approx(alone, abs=1e-6)
 
 

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 from clockwork import Clock, run_by
 
-from pipebench.results.ranks import StepOfRank
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.stacks import Looks
 from pipebench.watch.read.gather import gather
-from pipebench.watch.read.programs import Records
+from pipebench.watch.read.programs import Records, steps_of
 from pipebench.watch.read.ranks import Rank, compared
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.lines import LoaderFound, LoopSums, PassBegun
@@ -53,14 +52,14 @@ class Killed:
             self.loop.here.open[-1].trained = True
             if number % each == 0:
                 assert self.loop.own is not None
-                self.loop.own.stepped()
+                self.loop.own.stepped([one.loader for one in self.loop.here.open])
 
     def step_s(self) -> float:
         """The length of a step that the report of two such ranks tells."""
         processes = gather(self.folder)
         assert processes[0].moment("end") is None
-        steps = [StepOfRank(*one) for one in Records(processes, Footprint(), Looks()).steps]
         found = summarise(processes, WatchOptions(), 0, 2.0)
+        steps = list(steps_of(Records(processes, Footprint(), Looks()).steps, found.loaders_in_loop))
         return compared(2, [Rank(number, number, steps, found) for number in range(2)]).step_s
 
 
