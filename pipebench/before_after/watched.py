@@ -198,7 +198,7 @@ def _ranks(found: WatchedCommand | None) -> Iterator[Figure]:
     together = found.ranks if found is not None else None
     if together is None or not together.steps:
         return
-    if together.step_s:
+    if together.step_s and together.hidden != "work":
         yield Figure("ranks", "a step waits for the last rank", "share", together.cost_share)
     for one in together.rows:
         yield Figure("ranks", f"rank {one.rank}, own work", "s", one.work_s)

@@ -15,14 +15,16 @@ _FEW_MISSING = 2
 _UNEVEN = 1.05
 _WORTH_A_WORD = 0.02  # of the loop
 _WORTH_A_PART = 0.05  # of what a sample takes longer
-_LEGEND = "Own work: all but backward and collectives. last: share of the steps to which it came last."
+_LEGEND = "Own work: all but backward and collectives. last: share of the steps {}."
+_UNVERIFIED = "not verified on a GPU"
 _PARTS = {"wait": "waits {} longer for batches", "work": "works {} longer between two collectives"}
 
 
 def parts(found: Ranks, *, full: bool = False) -> list[Part]:
     """The verdict on the ranks, and a row for each."""
     table = [_table(found, full)] if found.steps else []
-    return [Line(verdict(found), "bold"), *_why(found), *_in_all(found), *_uneven(found), *table]
+    said = *_why(found), *_in_all(found), *_outside(found), *_uneven(found)
+    return [Line(verdict(found), "bold"), *said, *table]
 
 
 def verdict(found: Ranks) -> str:
@@ -37,20 +39,45 @@ def verdict(found: Ranks) -> str:
         return f"{seen}. {_who_loads(found)} of all of them and {_hands(found)} over, so the ranks are not compared."
     if not found.step_s:
         return f"{seen}. How long a step takes was not recorded, so what the last of them costs is not known."
+    return f"{seen}. {_in_a_step(found)}"
+
+
+def _in_a_step(found: Ranks) -> str:
+    """What waiting for the last rank costs in a step, and which rank causes it."""
+    if found.hidden == "work":
+        return (
+            "Their own parts of a step are equally long, though they do not wait equally long for batches. A "
+            "rank may wait for the others within its own work, so what the last of them costs is not known."
+        )
     cost = f"{seconds(found.cost_share * found.step_s)} of each step of {seconds(found.step_s)}"
     if found.straggler is not None:
         slow = _row(found, found.straggler)
         return (
-            f"{seen}. Rank {slow.rank} comes last in {percent(slow.last_share)} of the steps: it "
+            f"Rank {slow.rank} comes last in {percent(slow.last_share)} of the steps: it "
             f"{_PARTS[found.part or 'work'].format(seconds(found.behind_s))} than {_others(found)}. That costs {cost} "
-            f"({percent(found.cost_share)}; predicted, not tried)."
+            f"({percent(found.cost_share)}; {_tried(found)})."
         )
     if found.cost_share < _WORTH_A_WORD:
-        return f"{seen}. None holds the others up: waiting for the last one costs {cost} ({percent(found.cost_share)})."
+        return _none(found, f"{cost} ({percent(found.cost_share)})")
     return (
-        f"{seen}. Waiting for the last of them costs {cost} ({percent(found.cost_share)}; predicted, not tried). "
-        f"{_no_cause(found)}"
+        f"Waiting for the last of them costs {cost} ({percent(found.cost_share)}; {_tried(found)}). {_no_cause(found)}"
     )
+
+
+def _tried(found: Ranks) -> str:
+    return f"predicted, {_UNVERIFIED}" if found.hidden else "predicted, not tried"
+
+
+def _none(found: Ranks, cost: str) -> str:
+    """That no rank costs much in a step, and what is not known of that."""
+    if found.hidden:
+        return (
+            f"Longer waits for batches on one of them cost {cost}. Whether one works longer is not known, because the "
+            f"host waits for the other ranks where it waits for its device ({_UNVERIFIED})."
+        )
+    if found.outside_share >= _WORTH_A_WORD:
+        return f"Within the steps, waiting for the last one costs {cost}."
+    return f"None holds the others up: waiting for the last one costs {cost}."
 
 
 def _no_cause(found: Ranks) -> str:
@@ -120,6 +147,17 @@ def _in_all(found: Ranks) -> Iterable[str]:
     )
 
 
+def _outside(found: Ranks) -> Iterable[str]:
+    """What a rank does while the others wait, but in no iteration."""
+    if found.outside_rank is not None and found.outside_share >= _WORTH_A_WORD:
+        waits = "which waits" if len(found.rows) == 2 else "and they wait"
+        yield (
+            f"Outside its training iterations (validation, checkpoints, start of passes), rank {found.outside_rank} "
+            f"spends {seconds(found.outside_s)} more than {_others(found)}, {waits} meanwhile: "
+            f"{percent(found.outside_share)} of the time of these steps and of what is between them."
+        )
+
+
 def _uneven(found: Ranks) -> Iterable[str]:
     amounts = {"samples": [float(one.samples) for one in found.rows]}
     tokens = [one.tokens for one in found.rows if one.tokens is not None]
@@ -143,6 +181,7 @@ def _table(found: Ranks, full: bool) -> Table:
     if not full and len(rows) > FEWEST_ROWS:  # the first rows are those that a screen always has
         rows = sorted(rows, key=lambda one: one.rank != found.straggler)
     scale = seconds_scale([max((one.wait_s + one.work_s for one in found.rows), default=0.0)])
+    last = "in which it waited longest for batches" if found.hidden == "device" else "to which it came last"
     left = len(found.rows) - len(rows)
     more = (f"{counted(left, 'more rank')}: --full shows them.",) if left else ()
     return Table(
@@ -150,7 +189,7 @@ def _table(found: Ranks, full: bool) -> Table:
         ("rank", "process", f"wait, {scale.unit}", f"own work, {scale.unit}", "last", "samples"),
         tuple(_cells(one, scale) for one in rows),
         frozenset(range(6)),
-        (_LEGEND, *more) if full else more,
+        (_LEGEND.format(last), *more) if full else more,
     )
 
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median, median_low, stdev
+from typing import Literal
 
 from pipebench.results.costs import LoopCosts
 from pipebench.results.ranks import StepOfRank
@@ -21,7 +22,8 @@ from pipebench.watch.record.sampling import STEP_BITS, weight
 _NS = 1e-9
 _BLOCKS = 8  # of neighbouring batches: slow ones come together, so single ones are not independent
 _FROM_WORKERS = ("wait-for-worker", "receive")  # the parts of a wait in which the loop's own process does not work
-_START_UP = 4  # times as long as all workers need for a batch each: then a pass has begun
+_DIFFER = 0.1  # of a step: waits for batches
+_ALIKE = 0.25  # of what these waits differ by: own parts of a step
 
 
 @dataclass(frozen=True)
@@ -29,13 +31,14 @@ class Pace:
     """What one rank needs for a step, without the others.
 
     Its workers make the batches of a step every `loads_s` seconds (0: it has none), a mean with the standard error
-    `error_s` (None: not known). `own_wait_s` is the part of a mean wait in which the loop's own process works.
+    `error_s` (None: not known). `own_wait_s` is the part of a mean wait in which the loop's own process works, and
+    `idle_s` the part of the waits of a step in which its device was idle too (None: it has none).
     """
 
     loads_s: float = 0.0
     error_s: float | None = None
     own_wait_s: float = 0.0
-    workers: int = 0
+    idle_s: float | None = None
 
     def own_ns(self, step: StepOfRank) -> float:
         """What the rank's own process does in a step. A wait for workers is not in it: their pace has it."""
@@ -44,7 +47,7 @@ class Pace:
 
 
 def iterations_of_step(found: WatchResult, steps: int) -> float:
-    """The iterations for a step of the optimiser. Steps are counted from the start, so those of the warm-up count.
+    """The iterations for a step of the optimiser in their loop. From the start, so those of the warm-up count.
 
     Both were counted up to the same moment: see `OwnSteps`.
     """
@@ -57,11 +60,12 @@ def pace(found: WatchResult, steps: int) -> Pace:
     each = iterations_of_step(found, steps)
     paces = [(_loads_s(found, one) * each, one) for one in loaders]
     loads_s, slowest = max(paces, key=lambda one: one[0], default=(0.0, None))
+    idle_s = None if found.device_idle is None else found.device_idle.s_per_iteration * each
     if slowest is None or not loads_s:
-        return Pace()
+        return Pace(idle_s=idle_s)
     costs = next((one for one in found.costs if one.loader == slowest.loader), None)
     error = None if costs is None else _relative_error(costs)
-    return Pace(loads_s, None if error is None else error * loads_s, _own_wait_s(found) * each, slowest.workers)
+    return Pace(loads_s, None if error is None else error * loads_s, _own_wait_s(found) * each, idle_s)
 
 
 def _loads_s(found: WatchResult, loader: LoaderResult) -> float:
@@ -138,9 +142,9 @@ def costs(
         last_ns += each[place] * times
         last.append(place)
     late_s, first_s = ([one * _NS / sum(weights) for one in found] for found in (late, first))
-    together_s = last_ns * _NS / sum(weights) + _shared_s(paces, own, common, step_s)
+    together_s = min(step_s, last_ns * _NS / sum(weights) + _shared_s(own, common, weights, step_s))
     loads = [one.loads_s for one in paces]
-    now_s = min(step_s, max(together_s, *loads))
+    now_s = max(together_s, min(step_s, max(loads)))
     alone = [
         max(0.0, now_s - max(together_s - first_s[place], _largest_but(loads, place))) for place in range(len(loads))
     ]
@@ -169,21 +173,69 @@ def _with_slower(found: Costs, paces: Sequence[Pace], slowest: int) -> Costs:
     )
 
 
-def _shared_s(
+def costs_by_waits(
     paces: Sequence[Pace], own: Sequence[Mapping[int, StepOfRank]], common: Sequence[int], step_s: float
-) -> float:
-    """Seconds of a step after the last rank has come: what all ranks do then takes them about equally long.
+) -> Costs:
+    """The same where the host waits for the others as it waits for its device, so its own work cannot be compared.
 
-    Steps in which a pass begins are left out: `step_s` is without start-up.
+    If a rank waits like the others, that saves what it waits longer for batches while its device is idle. The workers
+    of the others still need their time.
     """
-    most_s = _START_UP * max(1, *(one.workers for one in paces)) * step_s
+    idle, loads, ranks = [one.idle_s or 0.0 for one in paces], [one.loads_s for one in paces], range(len(paces))
+    slowest, waits = idle.index(max(idle)), [[its[number].wait_ns for its in own] for number in common]
+    all_s = max(0.0, min(idle[slowest] - median_low(idle), step_s - median_low(loads)))
+    found = Costs(
+        all_s=all_s,
+        of_rank_s=tuple(all_s * (place == slowest) for place in ranks),
+        alone_s=tuple(
+            max(0.0, min(idle[place] - _largest_but(idle, place), step_s - _largest_but(loads, place)))
+            for place in ranks
+        ),
+        last=tuple(each.index(max(each)) for each in waits),
+    )
+    return _with_slower(found, paces, slowest) if loads[slowest] else found
+
+
+def hides_waits(
+    paces: Sequence[Pace], own: Sequence[Mapping[int, StepOfRank]], common: Sequence[int], step_s: float
+) -> Literal["device", "work"] | None:
+    """Where the own work of a rank holds its waits for the others: see `Ranks.hidden`."""
+    if any(one.idle_s is not None for one in paces):
+        return "device"
+    weights = [weight(number, STEP_BITS) for number in common]
+    waits = [fmean([its[number].wait_ns for number in common], weights) for its in own]
+    steps = [[its[number].wait_ns + its[number].work_ns for its in own] for number in common]
+    differ, apart = max(waits) - min(waits), fmean([max(one) - min(one) for one in steps], weights)
+    return "work" if differ * _NS > _DIFFER * step_s and apart < _ALIKE * differ else None
+
+
+def _shared_s(
+    own: Sequence[Mapping[int, StepOfRank]], common: Sequence[int], weights: Sequence[int], step_s: float
+) -> float:
+    """Seconds of a step after the last rank has come: what all ranks do then takes them about equally long."""
     longest = [max(its[number].wait_ns + its[number].work_ns for its in own) * _NS for number in common]
-    weights = [weight(number, STEP_BITS) * (one <= most_s) for number, one in zip(common, longest, strict=True)]
-    return max(0.0, step_s - (fmean(longest, weights) if any(weights) else fmean(longest)))
+    return max(0.0, step_s - fmean(longest, weights))
 
 
 def _largest_but(values: Sequence[float], place: int) -> float:
     return max((one for at, one in enumerate(values) if at != place), default=0.0)
+
+
+def outside_s(own: Sequence[Mapping[int, StepOfRank]], common: Sequence[int]) -> tuple[list[float], float]:
+    """Seconds that each rank spends longer than the others outside the iterations, and what the longest ones take.
+
+    The others wait for a rank only as far as the whole step takes it longer, too. What each rank spends longer by
+    chance is taken off.
+    """
+    longer, longest = [0.0] * len(own), 0
+    for number in common:
+        outside = [its[number].outside_ns for its in own]
+        whole = [its[number].wait_ns + its[number].work_ns + its[number].outside_ns for its in own]
+        place = max(range(len(own)), key=outside.__getitem__)
+        more = min(each[place] - median_low(each) for each in (outside, whole))
+        longer[place] += max(0, more) * _NS
+        longest += outside[place]
+    return list(_beyond_chance(longer)), longest * _NS
 
 
 def _beyond_chance(alone: Sequence[float]) -> Iterable[float]:

@@ -11,7 +11,15 @@ from typing import Literal
 
 from pipebench.results.ranks import FEWEST_STEPS, LongerSamples, RankRow, Ranks, SlowStage, StepOfRank
 from pipebench.results.watched import StageResult, WatchResult
-from pipebench.watch.read.rank_pace import Costs, costs, iterations_of_step, pace
+from pipebench.watch.read.rank_pace import (
+    Costs,
+    costs,
+    costs_by_waits,
+    hides_waits,
+    iterations_of_step,
+    outside_s,
+    pace,
+)
 from pipebench.watch.record.sampling import STEP_BITS, weight
 
 _NS = 1e-9
@@ -40,11 +48,14 @@ def compared(of: int, ranks: Sequence[Rank]) -> Ranks:
     ranks = sorted(ranks, key=lambda one: one.rank)
     own = [_counted(one) for one in ranks]
     common = sorted(set.intersection(*map(set, own))) if len(own) > 1 else []
-    last = [_last(own, number) for number in common]
-    stand_for, step_s = [weight(number, STEP_BITS) for number in common], median(_step_s(one) for one in ranks)
+    stand_for, step_s = [weight(number, STEP_BITS) for number in common], _step_s(ranks)
     every = sum(stand_for)
     paces = [pace(one.watched, _steps(one)) for one in ranks]
-    cost = costs(paces, own, common, step_s) if common and step_s else Costs(0.0, (0.0,) * len(own), (0.0,) * len(own))
+    hidden = hides_waits(paces, own, common, step_s) if common and step_s else None
+    cost = Costs(0.0, (0.0,) * len(own), (0.0,) * len(own))
+    if common and step_s and hidden != "work":
+        cost = (costs_by_waits if hidden else costs)(paces, own, common, step_s)
+    last = cost.last if hidden == "device" else [_last(own, number) for number in common]
     rows = tuple(
         RankRow(
             rank=one.rank,
@@ -62,13 +73,26 @@ def compared(of: int, ranks: Sequence[Rank]) -> Ranks:
         rows = tuple(dataclasses.replace(row, cost_s=0.0) for row in rows)
         return Ranks(of, rows, len(common), step_s, readers=readers)
     share = min(1.0, cost.all_s / step_s) if step_s else 0.0
-    found = Ranks(of, rows, len(common), step_s, cost.all_s * every, share)
+    found = Ranks(of, rows, len(common), step_s, cost.all_s * every, share, hidden=hidden)
+    found = _with_outside(found, own, common, every * step_s)
     slow = _straggler(found, cost, last, stand_for)
     if slow is None:
         return found
     saved_s = cost.alone_s[next(place for place, row in enumerate(rows) if row is slow)]
     found = dataclasses.replace(found, saved_share=min(share, saved_s / step_s))
     return _explained(found, slow, ranks)
+
+
+def _with_outside(
+    found: Ranks, own: Sequence[Mapping[int, StepOfRank]], common: Sequence[int], steps_s: float
+) -> Ranks:
+    """The same, with what one rank spends longer than the others outside the iterations."""
+    longer, longest_s = outside_s(own, common) if common else ([], 0.0)
+    most = max(longer, default=0.0)
+    if not most or not steps_s:
+        return found
+    rank = found.rows[longer.index(most)].rank
+    return dataclasses.replace(found, outside_rank=rank, outside_s=most, outside_share=most / (steps_s + longest_s))
 
 
 def _readers(rows: Sequence[RankRow], steps: int) -> tuple[int, ...]:
@@ -81,7 +105,7 @@ def _counted(one: Rank) -> dict[int, StepOfRank]:
     """The steps after the warm-up, by their number. The very first one holds what came before the loop."""
     each = iterations_of_step(one.watched, _steps(one))
     begin = max(1, math.ceil(one.watched.warmup_iterations / each)) if each else 1
-    return {step.number: step for step in one.steps if step.number >= begin}
+    return {step.number: step for step in one.steps if step.so_far > begin}
 
 
 def _last(own: Sequence[Mapping[int, StepOfRank]], number: int) -> int:
@@ -93,13 +117,16 @@ def _last(own: Sequence[Mapping[int, StepOfRank]], number: int) -> int:
 def _straggler(found: Ranks, cost: Costs, last: Sequence[int], stand_for: Sequence[int]) -> RankRow | None:
     """The rank that causes most of the cost, if that is not what chance makes of equal ranks.
 
-    `last` has the rank that came last in each step by all of its own part.
+    `last` has the rank that came last in each step by all of its own part. One of two ranks must cost alone most of
+    what both cost.
     """
     if found.steps < FEWEST_STEPS or found.cost_share < _WORTH_NAMING:
         return None
     place, even = max(range(len(found.rows)), key=lambda one: found.rows[one].cost_s), 1 / len(found.rows)
     most = found.rows[place]
     if most.cost_s < _MOST * found.cost_s or most.last_share <= even:
+        return None
+    if len(found.rows) == 2 and cost.alone_s[place] < _MOST * cost.all_s:
         return None
     if cost.slower is None:  # its own process decides
         return most if _more_than_chance([one == place for one in cost.last], stand_for, even) else None
@@ -134,7 +161,7 @@ def _explained(found: Ranks, slow: RankRow, ranks: Sequence[Rank]) -> Ranks:
     others = [one for one in found.rows if one is not slow]
     wait = slow.wait_s - median(one.wait_s for one in others)
     work = slow.work_s - median(one.work_s for one in others)
-    part: Literal["wait", "work"] = "wait" if wait >= work else "work"
+    part: Literal["wait", "work"] = "wait" if wait >= work or found.hidden else "work"
     its = {one.rank: one.watched for one in ranks}
     there = its.pop(slow.rank)
     stage = _slow_stage(there, list(its.values())) if part == "wait" else None
@@ -142,7 +169,7 @@ def _explained(found: Ranks, slow: RankRow, ranks: Sequence[Rank]) -> Ranks:
         found,
         straggler=slow.rank,
         part=part,
-        behind_s=max(wait, work),
+        behind_s=wait if part == "wait" else work,
         stage=stage,
         longer=_longer(there, list(its.values())),
         fewer_cores=_fewer_cores(there, list(its.values())),
@@ -216,14 +243,20 @@ def _tokens(found: WatchResult) -> float | None:
     return sum(a.tokens / a.samples * samples for a, samples in shown if a is not None and a.tokens) or None
 
 
-def _step_s(one: Rank) -> float:
-    """Seconds from one step of the optimiser to the next. An iteration may have several, or be a part of one."""
-    iteration_s = sum(phase.s_per_iteration for phase in one.watched.loop)
-    return iteration_s * iterations_of_step(one.watched, _steps(one))
+def _step_s(ranks: Sequence[Rank]) -> float:
+    """Seconds from one step of the optimiser to the next. An iteration may have several, or be a part of one.
+
+    The shortest of all ranks: a rank waits in its iterations for what another one does outside of its own.
+    """
+    each = [
+        sum(phase.s_per_iteration for phase in one.watched.loop) * iterations_of_step(one.watched, _steps(one))
+        for one in ranks
+    ]
+    return min((step_s for step_s in each if step_s), default=0.0)
 
 
 def _steps(one: Rank) -> int:
-    return one.steps[-1].number + 1 if one.steps else 0
+    return one.steps[-1].so_far if one.steps else 0
 
 
 def _mean(ns: Sequence[int], stand_for: Sequence[int]) -> float:

@@ -44,9 +44,11 @@ def _free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def _torchrun(folder: Path, *arguments: str, ranks: int = 2) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+def _torchrun(
+    folder: Path, *arguments: str, ranks: int = 2, name: str = "ranked"
+) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
     start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
-    return _watched([*start, script("ranked"), *arguments], folder)
+    return _watched([*start, script(name), *arguments], folder)
 
 
 def _two_nodes(folder: Path, *arguments: str) -> dict[str, Any]:
@@ -116,6 +118,26 @@ def test_each_kind_of_straggler_is_named_with_its_cause(
     longer.pop("core_wait_s", None)
     assert planted > 0.01 and planted > max(longer.values())
     assert found["cost_s"] > 0
+
+
+@pytest.mark.slow
+def test_a_wait_for_a_collective_that_was_started_before_is_no_own_work(tmp_path: Path) -> None:
+    done, report = _torchrun(tmp_path, "handles", name="ranked_apart")
+    assert done.returncode == 0, done.stderr
+    found = report["command"]["ranks"]
+    fast, slow = found["rows"]
+    assert (found["hidden"], found["straggler"], found["part"]) == (None, 1, "wait")
+    assert fast["work_s"] < 0.02 < slow["wait_s"]  # a batch of rank 1 takes 40 ms
+
+
+@pytest.mark.slow
+def test_what_rank_0_does_alone_between_its_passes_is_told(tmp_path: Path) -> None:
+    done, report = _torchrun(tmp_path, "validation", name="ranked_apart")
+    assert done.returncode == 0, done.stderr
+    found = report["command"]["ranks"]
+    assert found["outside_rank"] == 0 and found["outside_s"] > 0.7  # two validations of 0.4 s have steps after them
+    assert found["outside_share"] > 0.3 and found["step_s"] < 0.1
+    assert "None holds the others up" not in " ".join(done.stderr.split())
 
 
 @pytest.mark.slow
