@@ -127,7 +127,7 @@ def test_a_wait_for_a_collective_that_was_started_before_is_no_own_work(tmp_path
     found = report["command"]["ranks"]
     fast, slow = found["rows"]
     assert (found["hidden"], found["straggler"], found["part"]) == (None, 1, "wait")
-    assert fast["work_s"] < 0.02 < slow["wait_s"]  # a batch of rank 1 takes 40 ms
+    assert fast["work_s"] < slow["wait_s"] / 2  # it would be as long as that: a batch of rank 1 takes 100 ms
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ def handles(rank: int) -> None:
     """Each step starts its collectives and waits for them at its end. Rank 1 loads slowly."""
     model = nn.Linear(4, 1)
     optimiser = torch.optim.SGD(model.parameters(), lr=1e-9)
-    for batch in DataLoader(Numbers(0.02 if rank == 1 else 0.001), batch_size=2, num_workers=1):
+    for batch in DataLoader(Numbers(0.05 if rank == 1 else 0.001), batch_size=2, num_workers=1):
         optimiser.zero_grad()
         model(batch).square().mean().backward()
         started = [torch.distributed.all_reduce(one.grad, async_op=True) for one in model.parameters()]
