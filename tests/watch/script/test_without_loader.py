@@ -60,7 +60,7 @@ def test_an_iteration_ends_where_the_optimiser_has_stepped() -> None:
 
 
 def test_each_turn_is_known_where_the_stack_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    turns = []
+    turns = list[tuple[int, bool]]()
     monkeypatch.setattr(LoopLooker, "stepped", lambda self, number: turns.append((number, self.early(number))))
     _run()
     assert turns == [(0, True)] * 4
