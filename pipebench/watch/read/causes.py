@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from pipebench.results.account import Account, AccountRow, Cause
+from pipebench.results.account import Account, Cause
 from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
-from pipebench.watch.read.account import STARTS, throws_away
+from pipebench.watch.read.account import STARTS
 from pipebench.watch.read.all_made import times_made
-from pipebench.watch.read.begins import begins_twice_s, stream_begins
 from pipebench.watch.read.gather import NO_LOADER, Run, loaders_found
 from pipebench.watch.read.host_use import worker_threads
 from pipebench.watch.read.in_loop import between_loops
@@ -28,17 +27,15 @@ from pipebench.watch.read.moves import (
 )
 from pipebench.watch.read.moves import busy as busy_of
 from pipebench.watch.read.of_causes import MATTERS, Seen, stage_values
+from pipebench.watch.read.pass_causes import LARGE_ONCE, sampler, start_up
 from pipebench.watch.read.script_cpu import stretches
 from pipebench.watch.read.slower_steps import slower_steps
 from pipebench.watch.read.stalls import period_of, waits_of
 from pipebench.watch.read.warming import warming
 from pipebench.watch.read.without_workers import no_workers
-from pipebench.watch.record.lines import LoaderFound
 
 _OF_RUN = 0.02
 _OF_LOOPS = 0.1  # waits for a core, which scatter more
-_LARGE_ONCE = 0.2  # of the run
-_MOST_ONCE = 0.5  # of the loops: a start of workers that a longer run does not repeat, as far as is known
 _LARGE_VALIDATION = 0.2  # of the loops: less is usual, if it hardly waits
 _BUSY, _BLOCKED, _ON_CPU = 0.8, 0.5, 0.8
 _IDLE_CORES = 0.5
@@ -50,52 +47,6 @@ _SOME_OF_WAITS = 0.3  # of the looks at waiting workers; a few looks tell no sma
 _SOON_S = 24 * 3600.0  # memory that lasts longer is no matter
 _FEWER = 2  # times as many samples in a batch of training: then small batches of validation are mentioned
 _EVEN = 0.75  # of the busiest worker: the mean of all
-
-
-def start_up(seen: Seen) -> Iterable[Cause]:
-    """Workers that start and end for each pass, of any loader; or iterators that start for each batch."""
-    described = loaders_found(seen.run.processes)
-    for one in seen.result.loaders:
-        rows = [row for row in _with_inside(seen.account.rows) if row.loader == one.loader]
-        own = [row for row in rows if row.code in ("start-up", "end-of-pass")]
-        spent, saved = sum(row.s for row in own), sum(row.recoverable_s or 0.0 for row in own)
-        known = described.get(one.loader)
-        anew = _begun_anew(seen, known, spent) if known is not None else {}
-        seldom = known is not None and (known.persistent or one.passes < 2)  # so far, workers have started once
-        least = _MOST_ONCE if seldom else _LARGE_ONCE
-        if known is None or not one.workers or not (saved or anew or spent >= least * seen.loops_s):
-            continue
-        away = throws_away(seen.run, known)
-        made = {"made": sum(worker.batches for worker in seen.workers(one))} if away else {}
-        unknown = anew.get("more_s", 0.0) > saved  # what one iterator for all passes would save
-        anew |= {"kept_s": saved} if unknown else {}
-        yield Cause(
-            "new-iterators" if away else "start-up", spent, None if unknown else saved or None, one.loader,
-            {
-                **made, **anew, "passes": one.passes, "workers": one.workers, "start_method": one.start_method,
-                "persistent": int(known.persistent), "ends_s": sum(row.s for row in own if row.code == "end-of-pass"),
-                "in_validation": int(all(row.code == "validation" for row in seen.rows(loader=one.loader))),
-                **_as_made(one),
-            },
-        )  # fmt: skip
-
-
-def _begun_anew(seen: Seen, known: LoaderFound, spent: float) -> dict[str, float]:
-    """What later passes over a stream took to begin it, if that is much. Workers that live on take as long."""
-    begins = stream_begins(seen.run, known)
-    if begins is None or throws_away(seen.run, known) or min(spent, begins.more_s) < MATTERS * seen.loops_s:
-        return {}
-    return {"first_s": begins.first_s, "usual_s": begins.usual_s, "more_s": min(spent, begins.more_s)}
-
-
-def _as_made(one: LoaderResult) -> dict[str, str | int | float]:
-    return {**({"again": one.again} if one.again else {}), **({"made_by": one.made_by} if one.made_by else {})}
-
-
-def _with_inside(rows: Iterable[AccountRow]) -> Iterable[AccountRow]:
-    for one in rows:
-        yield one
-        yield from one.inside
 
 
 def validation(seen: Seen) -> Iterable[Cause]:
@@ -113,17 +64,6 @@ def validation(seen: Seen) -> Iterable[Cause]:
         if row.s < _LARGE_VALIDATION * seen.loops_s and waits < MATTERS * seen.loops_s:
             continue
         yield Cause("validation", row.s, row.recoverable_s, row.loader, {**counts, "waits_s": waits})
-
-
-def sampler(seen: Seen) -> Iterable[Cause]:
-    for one in seen.in_loop:
-        spent = seen.s("sampler", "send-indices", loader=one.loader)
-        batches = seen.batches(one)
-        saved = seen.saved("sampler", "send-indices", loader=one.loader)
-        values: dict[str, str | int | float] = {"s_per_batch": spent / max(1, batches), "batches": batches}
-        if twice := begins_twice_s(seen.run, one.loader):
-            values |= {"twice_s": twice, **_as_made(one)}
-        yield Cause("sampler", spent, saved, one.loader, values)
 
 
 def hand_off(seen: Seen) -> Iterable[Cause]:
@@ -350,7 +290,7 @@ def _uneven_batches(seen: Seen, one: LoaderResult, whole: Cause) -> Iterable[Cau
 
 def once(seen: Seen) -> Iterable[Cause]:
     """What is done once in a run, or between its loops, if it is a large part of the run."""
-    for code, least in (("outside-loops", MATTERS), ("before-loops", _LARGE_ONCE), ("after-loops", _LARGE_ONCE)):
+    for code, least in (("outside-loops", MATTERS), ("before-loops", LARGE_ONCE), ("after-loops", LARGE_ONCE)):
         if (spent := seen.s(code)) >= least * seen.account.wall_s:
             yield Cause(code, spent, values=between_loops(seen.run) if code == "outside-loops" else {})
 

@@ -11,12 +11,10 @@ from planted_runs import MS, TRAINS, TURNS, Planted, said
 from pipebench.host.machine import Load
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.hand_off import HandOff
-from pipebench.units import seconds
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.read.causes import Seen, hand_off
 from pipebench.watch.read.gather import Process, Run, ShownTime
-from pipebench.watch.record.lines import Arrival, HandedOver, LoopLooks, LoopSums, Moment, Pickled, ProcessStarted
-from pipebench.watch.record.trial_lines import BETWEEN, PlaceLooks
+from pipebench.watch.record.lines import Arrival, HandedOver, LoopSums, Moment, Pickled, ProcessStarted
 
 
 def test_a_healthy_run_has_no_cause_but_training() -> None:
@@ -364,54 +362,3 @@ def test_what_rests_on_a_device_says_so() -> None:
     (wait,) = [one for one in account.rows if one.code == "wait-for-worker"]
     assert wait.on_device and wait.s == pytest.approx(1) and wait.recoverable_s == pytest.approx(0.25)
     assert all(one.on_device for one in account.causes) and "Not verified on a GPU." in said(account)
-
-
-def test_what_is_done_between_and_before_the_loops() -> None:
-    run = Planted()
-    run.loader(**TRAINS)
-    run.outside(500)
-    run.loader(2, **TRAINS)
-    assert list(run.causes()) == ["training", "outside-loops"]
-
-
-@pytest.mark.parametrize(
-    ("looks", "told"),
-    [
-        ((15, 5, 10, 5), " Most of it: resample, called in train.py:12."),
-        ((8, 4, 11, 10), ""),  # no half of them
-        ((10, 5, 0, 0), ""),  # too few
-    ],
-)
-def test_where_most_of_the_work_between_loops_is(looks: tuple[int, ...], told: str) -> None:
-    run = Planted()
-    run.loader(**TRAINS)
-    run.outside(500)
-    run.loader(2, **TRAINS)
-    names = (["resample"], ["resample", "choice"], ["save"], ["measure"])
-    places = [PlaceLooks(12, one, count, 1, 0, 0) for one, count in zip(names, looks, strict=True)]
-    run.lines.append(LoopLooks(BETWEEN, "a/train.py", 1, places))
-    assert said(run.account()).endswith(f"it took 500 ms of the run's 2.60 s (19 %).{told}")
-
-
-def test_what_was_not_recorded_hides_no_cause() -> None:
-    """`--steps` has ended the recording, and the script ran on for 60 s."""
-    run = Planted()
-    run.loader(**TRAINS, other=300)
-    account = run.account(ran_on=60_000)
-    assert [one.code for one in account.causes] == ["callbacks", "training"]
-    recorded = sum(one.s for one in account.rows if one.code != "not-recorded")
-    assert f"of the recorded {seconds(recorded)} (" in said(account) and "of the run's" not in said(account)
-    healthy = Planted()
-    healthy.loader(**TRAINS)
-    assert "61.1 s long, of which 60.0 s were not recorded, is worth" in said(healthy.account(ran_on=60_000))
-
-
-def test_a_first_iteration_that_compiles_is_told_apart_from_training() -> None:
-    run = Planted()
-    run.loader(forward=400, backward=2600)
-    whole = next(line for line in run.lines if isinstance(line, LoopSums))
-    first = LoopSums(1, 0, 0, 0, 1, 1, [0, 0, 200 * MS, 2300 * MS, 0, 0], 0, wait_parts_ns=[0] * 9)
-    run.lines[run.lines.index(whole) : run.lines.index(whole)] = [first]
-    account = run.account()
-    assert account.causes[0].values["first_s"] == pytest.approx(2.5)
-    assert "Training itself took 3.00 s" in said(account) and "Its first iteration took 2.50 s of that" in said(account)

@@ -1,0 +1,73 @@
+"""What the begin of each pass costs: workers that start, a stream that begins anew, and samplers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pipebench.results.account import AccountRow, Cause
+from pipebench.results.watched import LoaderResult
+from pipebench.watch.read.account import throws_away
+from pipebench.watch.read.begins import begins_twice_s, stream_begins
+from pipebench.watch.read.gather import loaders_found
+from pipebench.watch.read.of_causes import MATTERS, Seen
+from pipebench.watch.record.lines import LoaderFound
+
+LARGE_ONCE = 0.2  # of the run
+_MOST_ONCE = 0.5  # of the loops: a start of workers that a longer run does not repeat, as far as is known
+
+
+def start_up(seen: Seen) -> Iterable[Cause]:
+    """Workers that start and end for each pass, of any loader; or iterators that start for each batch."""
+    described = loaders_found(seen.run.processes)
+    for one in seen.result.loaders:
+        rows = [row for row in _with_inside(seen.account.rows) if row.loader == one.loader]
+        own = [row for row in rows if row.code in ("start-up", "end-of-pass")]
+        spent, saved = sum(row.s for row in own), sum(row.recoverable_s or 0.0 for row in own)
+        known = described.get(one.loader)
+        anew = _begun_anew(seen, known, spent) if known is not None else {}
+        seldom = known is not None and (known.persistent or one.passes < 2)  # so far, workers have started once
+        least = _MOST_ONCE if seldom else LARGE_ONCE
+        if known is None or not one.workers or not (saved or anew or spent >= least * seen.loops_s):
+            continue
+        away = throws_away(seen.run, known)
+        made = {"made": sum(worker.batches for worker in seen.workers(one))} if away else {}
+        unknown = anew.get("more_s", 0.0) > saved  # what one iterator for all passes would save
+        anew |= {"kept_s": saved} if unknown else {}
+        yield Cause(
+            "new-iterators" if away else "start-up", spent, None if unknown else saved or None, one.loader,
+            {
+                **made, **anew, "passes": one.passes, "workers": one.workers, "start_method": one.start_method,
+                "persistent": int(known.persistent), "ends_s": sum(row.s for row in own if row.code == "end-of-pass"),
+                "in_validation": int(all(row.code == "validation" for row in seen.rows(loader=one.loader))),
+                **_as_made(one),
+            },
+        )  # fmt: skip
+
+
+def _begun_anew(seen: Seen, known: LoaderFound, spent: float) -> dict[str, float]:
+    """What later passes over a stream took to begin it, if that is much. Workers that live on take as long."""
+    begins = stream_begins(seen.run, known)
+    if begins is None or throws_away(seen.run, known) or min(spent, begins.more_s) < MATTERS * seen.loops_s:
+        return {}
+    return {"first_s": begins.first_s, "usual_s": begins.usual_s, "more_s": min(spent, begins.more_s)}
+
+
+def _as_made(one: LoaderResult) -> dict[str, str | int | float]:
+    return {**({"again": one.again} if one.again else {}), **({"made_by": one.made_by} if one.made_by else {})}
+
+
+def _with_inside(rows: Iterable[AccountRow]) -> Iterable[AccountRow]:
+    for one in rows:
+        yield one
+        yield from one.inside
+
+
+def sampler(seen: Seen) -> Iterable[Cause]:
+    for one in seen.in_loop:
+        spent = seen.s("sampler", "send-indices", loader=one.loader)
+        batches = seen.batches(one)
+        saved = seen.saved("sampler", "send-indices", loader=one.loader)
+        values: dict[str, str | int | float] = {"s_per_batch": spent / max(1, batches), "batches": batches}
+        if twice := begins_twice_s(seen.run, one.loader):
+            values |= {"twice_s": twice, **_as_made(one)}
+        yield Cause("sampler", spent, saved, one.loader, values)
