@@ -300,8 +300,8 @@ def _slower_steps(one: Cause, values: Any, part: str) -> str:
     return (
         f"{_GROWS[values['phase']]} takes longer and longer, as where the loop keeps a graph or a list that grows: "
         f"{seconds(values['early_s'])} of an iteration in the second fifth of the loop, and "
-        f"{seconds(values['late_s'])} in the last one ({times:.1f} times as long). What came on top since took {part}."
-        + _saving(one, "Detaching or dropping what it keeps")
+        f"{seconds(values['late_s'])} in the last one ({times:.1f} times as long; waits for a core left out). What "
+        f"came on top since took {part}." + _saving(one, "Detaching or dropping what it keeps")
     )
 
 

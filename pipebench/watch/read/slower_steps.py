@@ -27,17 +27,18 @@ _FIRST, _EARLY, _LATE = 2, slice(2, 4), slice(8, 10)  # the second fifth and the
 _FEWEST = 100  # iterations
 _LEAST = 1.3  # times as long in the last fifth as in the second one
 _STEADY = 0.25  # of the mean growth from tenth to tenth: what each of them must have
+_SCATTER = 1  # tenth that may have less
 _ALIKE = 0.5  # of the growth: if no phase of the loop grows less than that, it is the machine that got slower
 _OF_SIZE = 2  # work grows with the square of a sample's length at most, as attention
 _SMALL = 0.01  # of an iteration: smaller phases scatter
 _ROWS = {"forward": FORWARD, "before-backward": FORWARD, "backward": BACKWARD, "optimiser": OPTIMISER, "other": OTHER}
-_CPU, _WAITED = -2, -1
+_CPU = -1
 
 
 class Grown(NamedTuple):
     """What an iteration takes of a phase in the second fifth of a loop and in the last one; the whole time above that.
 
-    `sizes_known`: larger batches do not explain it. Else it is not known whether they do.
+    All are without waits for a core. `sizes_known`: larger batches do not explain it. Else, nobody knows.
     """
 
     phase: int
@@ -48,7 +49,7 @@ class Grown(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Some iterations, and the nanoseconds of one: each phase, then the CPU time, and the wait for a core."""
+    """Some iterations, and the nanoseconds of one: each phase, without waits for a core, and then the CPU time."""
 
     begin: int
     turns: int
@@ -115,23 +116,31 @@ def _parts(turns: Sequence[LoopSums]) -> list[_Part]:
 
 
 def _part(lines: Sequence[tuple[LoopSums, list[int]]]) -> _Part:
+    """A tenth of the iterations. What the thread waited for a core is taken off all phases alike, but the wait."""
     turns = sum(one.turns for one, _ in lines)
-    return _Part(lines[0][0].begin, turns, [sum(of) / turns for of in zip(*(spent for _, spent in lines), strict=True)])
+    wait, *phases, cpu, waited = (sum(of) / turns for of in zip(*(spent for _, spent in lines), strict=True))
+    on_core = 1 - min(1.0, waited / (sum(phases) or 1.0))
+    return _Part(lines[0][0].begin, turns, [wait, *(one * on_core for one in phases), cpu])
 
 
 def _of_phase(parts: Sequence[_Part], phase: int, larger: float | None) -> Grown | None:
     early, late = _fifths(parts, phase)
-    spent = [one.spent_ns[phase] for one in parts[_FIRST:]]
-    steps = [after - before for before, after in itertools.pairwise(spent)]
-    (cpu, more_cpu), (waited, more_waited) = _fifths(parts, _CPU), _fifths(parts, _WAITED)
-    worked = min(late - early - (more_waited - waited), more_cpu - cpu)
+    cpu, more_cpu = _fifths(parts, _CPU)
     least = _LEAST * max(1.0, larger or 1.0) ** _OF_SIZE
-    if not early or early + worked < least * early or min(steps) < _STEADY * fmean(steps):
+    grows = early + min(late - early, more_cpu - cpu) >= least * early > 0
+    if not grows or not _steady([one.spent_ns[phase] for one in parts[_FIRST:]]):
         return None
     if _least_growth(parts, phase) >= _ALIKE * (late / early - 1):
         return None
     more = sum(max(0.0, one.spent_ns[phase] - early) * one.turns for one in parts[_EARLY.stop :])
     return Grown(phase, early * 1e-9, late * 1e-9, more * 1e-9, larger is not None)
+
+
+def _steady(spent: Sequence[float]) -> bool:
+    """Whether tenths grow one after the other, but for one that scatters. Three steps leave three that do not grow."""
+    least = _STEADY * (spent[-1] - spent[0]) / (len(spent) - 1)
+    each, over_two = ([after - before for before, after in zip(spent, spent[n:], strict=False)] for n in (1, 2))
+    return sum(one < least for one in each) <= _SCATTER and min(over_two) >= least
 
 
 def _fifths(parts: Sequence[_Part], column: int) -> tuple[float, float]:

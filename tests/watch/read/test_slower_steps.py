@@ -81,7 +81,7 @@ def test_a_phase_that_grows_all_the_time() -> None:
     assert row.recoverable_s == cause.s and row.reason == "less-kept"
     text = said(account)
     assert text.startswith("Backward takes longer and longer, as where the loop keeps a graph or a list that grows: ")
-    assert "(2.4 times as long). What came on top since took 3.8" in text
+    assert "(2.4 times as long; waits for a core left out). What came on top since took 3.8" in text
     assert "Detaching or dropping what it keeps could save about 3.8" in text and "(predicted, not tried)." in text
     assert "is worth a change" not in text and "Other causes" not in text
     move = move_of_run(None, account.causes, 4)
@@ -99,6 +99,17 @@ def test_each_phase_is_named(phase: str) -> None:
 def test_growth_beside_noise() -> None:
     chance = random.Random(0)
     assert _told(_run(backward=lambda at: _growing(at) * chance.uniform(0.8, 1.2)))
+
+
+def test_growth_beside_other_processes() -> None:
+    """They take the cores for half of the time in between, so that wall times rise and fall."""
+    busy: Cost = lambda at: 1.0 if 0.45 < at < 0.65 else 0.0  # noqa: E731
+    whole: Cost = lambda at: 8.0 + _growing(at)  # noqa: E731
+    phases: dict[str, Cost] = {
+        name: lambda at, cost=cost: cost * (1 + busy(at)) for name, cost in _STEADY.items() if name != "backward"
+    }  # fmt: skip
+    phases |= {"no_core": lambda at: busy(at) * whole(at), "cpu": whole}
+    assert _told(_run(backward=lambda at: _growing(at) * (1 + busy(at)), **phases))
 
 
 def _steps(*levels: float) -> Cost:
@@ -131,7 +142,7 @@ def test_too_few_iterations() -> None:
 def test_growth_for_which_others_are_the_reason() -> None:
     constant: dict[str, Any] = {"cpu": _always(13.0)}
     assert not _told(_run(backward=_growing, **constant))  # no more is computed
-    assert not _told(_run(backward=_growing, no_core=lambda at: 36.0 * at))
+    assert not _told(_run(backward=_growing, no_core=lambda at: 36.0 * at, cpu=lambda at: 13.0 + 4.0 * at))
     alike = {name: lambda at, cost=cost: cost * (1 + 2 * at) for name, cost in _STEADY.items()}
     assert not _told(_run(**alike))  # the processor got slower
 
