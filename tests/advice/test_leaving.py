@@ -3,9 +3,16 @@
 import queue
 import threading
 import time
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 from fakes import Loader, Script, World
+
+from pipebench.watch.record.orders import Order, give
+from pipebench.watch.record.program_lines import RankFound
+from pipebench.watch.script.training_device import TrainingDevice
+from pipebench.watch.trial.patching import Trying
 
 
 def _takes(script, batches, daemon, begin=None):
@@ -58,3 +65,17 @@ def test_a_thread_for_which_python_waits_goes_on_to_the_end_and_says_so(tmp_path
     assert had == list(range(51))
     (line,) = capsys.readouterr().err.splitlines()
     assert line == "pipebench: prefetcher takes the batches, and no exit can end it. The script goes on."
+
+
+@pytest.mark.parametrize(("ranks", "leaves"), [(None, True), (RankFound(0, 2), False)])
+def test_a_loop_without_a_loader_ends_at_its_next_step(ranks, leaves, tmp_path, monkeypatch):
+    """One rank alone must not: the others would wait for it."""
+    settings = SimpleNamespace(folder=str(tmp_path), shared="")
+    recording = SimpleNamespace(settings=settings, fault=None, before_stop=[], on=False)
+    trying = Trying(recording, {}, lambda: None, TrainingDevice())
+    monkeypatch.setattr(trying.looker, "stepped", lambda number: None)
+    monkeypatch.setattr("pipebench.watch.trial.patching.present", lambda: ranks)
+    trying.stepped(0)
+    give(str(tmp_path), Order(1, leave=True))
+    with pytest.raises(SystemExit) if leaves else nullcontext():
+        trying.stepped(0)

@@ -117,16 +117,13 @@ class WatchedScript:
             self._leave_alone(lacks)
             return
         if self.trying is not None:
-            self._looked_by(self.trying.looker)
+            self.trying.looker.early, self.loop.without_loader = self.loop.early, self.trying.stepped
             self.trying.watch(module)
         elif self.bound is None:
             self.looker = LoopLooker(self.recording, RARELY_S)
-            self._looked_by(self.looker)
+            self.looker.early, self.loop.without_loader = self.loop.early, self.looker.stepped
             watch_next(self.looker, self.recording.patches, module._BaseDataLoaderIter, self._number_of)
         watch_dataloader(self.loaders, module)
-
-    def _looked_by(self, looker: LoopLooker) -> None:
-        looker.early, self.loop.without_loader = self.loop.early, looker.stepped
 
     def _number_of(self, iterator: Any) -> int | None:
         """The number of the loader that is iterated: that of the pipeline around it, if there is one."""

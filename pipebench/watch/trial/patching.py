@@ -137,6 +137,12 @@ class Trying:
         self.trial = Trial(recording, self.makers.has_number, quiet, clock, self.makers.number_of)
         self.patches = Patches(recording.fault)
 
+    def stepped(self, number: int) -> None:
+        """Notes the end of an iteration of a loop without a loader, which may be told to end."""
+        self.looker.stepped(number)
+        if not self.trial.elsewhere and present() is None:
+            self.trial.obey()
+
     def watch(self, module: Any) -> None:
         """Patches torch.utils.data.dataloader. Called before the recording patches it, so that these stay beneath."""
         _watch(self.trial, self.makers, self.looker, module, self.patches)

@@ -110,7 +110,7 @@ class Trial:
 
     def iterate(self, loader: Any, plain_iter: Plain, plain: Plain) -> Any:
         """What the script gets from `iter(loader)`."""
-        self._obey()
+        self.obey()
         order, begun = self.order, self.alike.begun(loader, sys._getframe(1))
         if order is None or order.settings is None or order.by != "passes" or not self.wants(loader):
             iterator = self.passes.outside(plain_iter(loader))
@@ -121,7 +121,7 @@ class Trial:
 
     def batch(self, iterator: Any, plain: Plain, plain_iter: Plain) -> Any:
         """What the script gets from `next(iterator)`."""
-        self._obey()
+        self.obey()
         loader = self.loader_of(iterator)
         if _HELD in vars(iterator) and any(one is iterator for one in vars(loader).values()):
             del vars(iterator)[_HELD]
@@ -321,7 +321,7 @@ class Trial:
             self.recording.write(TrialFailed(self.order.number, problem))
             self.order = Order(self.order.number, self.order.loader)
 
-    def _obey(self) -> None:
+    def obey(self) -> None:
         """Takes the newest order, if there is one."""
         try:
             self._join()
