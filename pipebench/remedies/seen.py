@@ -145,8 +145,8 @@ class Seen:
     @property
     def wait_share(self) -> float:
         """The share of the settled loop's time in which it waits for batches, or in which the device idles."""
-        idle = self.watched.device_idle
-        return idle.share if idle is not None else self.watched.wait_share or 0.0
+        idle, share = self.watched.device_idle, self.watched.wait_share
+        return idle.share if idle is not None else self.loader.wait_share if share is None else share
 
     @property
     def most(self) -> float:

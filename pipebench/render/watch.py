@@ -234,8 +234,9 @@ def _loop(result: WatchResult, full: bool) -> list[Part]:
     if not full:
         phases = [f"{printable(one.phase)} {percent(one.share, 1)}" for one in shown if one.share >= _SMALLEST_SHARE]
         if result.account is not None:  # it has the phases and the parts of the wait
-            few = f"The figures of an iteration are of {counted(result.iterations, 'iteration')} only."
-            return [*([few] if result.iterations < _FEW_ITERATIONS else []), *idle]
+            of = result.iterations if result.settled_iterations is None else result.settled_iterations
+            few = f"The figures of an iteration are of {counted(of, 'iteration')} only."
+            return [*([few] if of < _FEW_ITERATIONS else []), *idle]
         return ["", title, f"  {', '.join(phases)}", *_parts_of_wait(result.wait_parts), *idle]
     scale = seconds_scale([whole])
     rows: list[tuple[str, ...]] = []

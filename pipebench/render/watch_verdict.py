@@ -74,7 +74,7 @@ def _which(found: Verdict) -> str:
 
 
 def _no_iteration(found: Verdict) -> str:
-    """What was seen of passes that had one batch at most."""
+    """What was seen of passes that had one batch at most, or no more than workers make as they start."""
     if found.warmup_iterations:
         seen = counted(found.warmup_iterations, "iteration")
         return f"There is nothing to judge: the loop made {seen}, all of them in the warm-up. Use a smaller --warmup."
@@ -90,9 +90,14 @@ def _no_iteration(found: Verdict) -> str:
         kind = "read + decode" if found.stage_includes_read else found.stage_kind
         share = percent(found.stage_share or 0.0)
         made.append(f"{share} of loading in {printable(found.stage)} ({printable(kind or '')})")
+    why = "no pass had a second iteration, and a first one is start-up"
+    if found.start_iterations:
+        seen = counted(found.start_iterations, "iteration")
+        why = f"the loop made {seen}, on batches that workers made as they started, while it waited for the first one"
+    more = "Train on more batches in a pass." if found.start_iterations else "Train on more batches."
     return (
-        "There is nothing to judge yet: no pass had a second iteration, and a first one is start-up. Seen of "
-        f"{_of(found)}: {'; '.join(made)}. {_ONE_BATCH.get(found.single, 'Train on more batches.')}"
+        f"There is nothing to judge yet: {why}. Seen of {_of(found)}: {'; '.join(made)}. "
+        f"{_ONE_BATCH.get(found.single, more)}"
     )
 
 

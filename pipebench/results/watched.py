@@ -197,6 +197,11 @@ class LoaderResult:
     single: Literal["left", "whole"] | None = None
     shards: int | None = None
 
+    @property
+    def wait_share(self) -> float:
+        """The share of its iterations, settled or not, in which the loop waits: without the first wait of each pass."""
+        return (self.wait_s_per_iteration or 0.0) / (self.s_per_iteration or 1.0)
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -207,7 +212,8 @@ class Verdict:
     `loaders` is how many loaders the script iterated. "no-loader" says that the loop trains without one.
     "not-followed" says that another thread iterates the loader, and that its way to the training loop was not seen.
     With "no-iteration", `batches` and `samples` were made in so many `passes`, the first one after `startup_s` (the
-    mean of the passes). Or `warmup_iterations` were all that there were. `single`: each pass had one batch, with
+    mean of the passes). Or `warmup_iterations` were all that there were, or `start_iterations` were: workers had made
+    the batches of these as they started. `single`: each pass had one batch, with
     which it was "left", or which was the "whole" pass. `waits` is the part that waits: the "device" if its idle
     time was measured, else the "loop". `loader` is the loader whose iterations take the most time. `workers_busy`
     is the mean `busy_share` of its workers (None: no workers, or not comparable). `stage` is the largest stage
@@ -257,6 +263,7 @@ class Verdict:
     torch: str = ""
     lacks: tuple[str, ...] = ()
     warmup_iterations: int = 0
+    start_iterations: int = 0
     trains: bool = True
 
 
@@ -278,9 +285,11 @@ class WatchResult:
 
     `wait_share` is the share of the loop's time in which it waits for batches. The wait for the first batch of a pass
     is not included. `wait_parts` divide it. `loaders_in_loop` are the loaders whose iterations the loop table shows,
-    without the first `warmup_iterations`. `account` divides the whole run, from its first second to its last (None with
-    `--bound`). `notes` say what was not seen, and why. `started` is what was watched, as words for the shell behind the
-    options of `pipebench watch`: `train.py --epochs 3`, `-m mypackage.train`, `-- torchrun train.py` ("": a block).
+    without the first `warmup_iterations`. Its figures are of the `settled_iterations` among the `iterations`: without
+    the very first one, and without those whose batches workers made as they started. `account` divides the whole run,
+    from its first second to its last (None with `--bound`). `notes` say what was not seen, and why. `started` is what
+    was watched, as words for the shell behind the options of `pipebench watch`: `train.py --epochs 3`,
+    `-m mypackage.train`, `-- torchrun train.py` ("": a block).
     """
 
     verdict: Verdict
@@ -318,6 +327,7 @@ class WatchResult:
     timeline: Timeline | None = None
     started: str = ""
     warmup_iterations: int = 0
+    settled_iterations: int | None = None
 
     @property
     def taken_cores(self) -> float:

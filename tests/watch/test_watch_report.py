@@ -56,7 +56,7 @@ def test_the_report_is_read_typed_and_shown_again(saved: tuple[Path, subprocess.
     assert len(whole(found.watched, found.error_of_watch, width=80, full=True)) > len(
         whole(found.watched, found.error_of_watch)
     )
-    few = replace(found.watched, iterations=2)
+    few = replace(found.watched, settled_iterations=2)
     assert "are of 2 iterations only" in whole(few, None, width=80)
     assert "iterations only" not in whole(found.watched, None, width=80)
     all_of_it = _pipebench("show", place, "--full").stdout

@@ -88,9 +88,10 @@ def idle_of(result: WatchResult) -> dict[int, Idle]:
     for one in result.loaders:
         own = [worker for worker in result.workers if worker.loader == one.loader]
         idle = max(0.0, idle_cores(result, own, one.script_cores)) / result.usable_cores
-        waits = (one.wait_s_per_iteration or 0.0) / (one.s_per_iteration or 1.0)
         threads = max(1.0, one.script_cores or 0.0)
-        found[one.loader] = Idle(one.workers, busy(own) if one.workers else waits, idle, result.usable_cores, threads)
+        found[one.loader] = Idle(
+            one.workers, busy(own) if one.workers else one.wait_share, idle, result.usable_cores, threads
+        )
     return found
 
 

@@ -68,4 +68,5 @@ def in_loops_s(found: WatchResult | None) -> float:
     if found is None:
         return 0.0
     trains = any(one.training for one in found.loaders)
-    return found.iterations * sum(one.s_per_iteration for one in found.loop) * (1.0 if trains else 1e-6)
+    loops = (one for one in found.loaders if one.loader in found.loaders_in_loop)
+    return sum((one.s_per_iteration or 0.0) * one.iterations for one in loops) * (1.0 if trains else 1e-6)

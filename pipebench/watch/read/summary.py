@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from pipebench.results.batches import DeviceIdle, SpanResult
 from pipebench.results.costs import LoopCosts
-from pipebench.results.watched import LoaderResult, PhaseResult, StageResult, Verdict, WaitPart, WatchResult
+from pipebench.results.watched import LoaderResult, PhaseResult, StageResult, Verdict, WatchResult
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.stacks import Looks
 from pipebench.watch.launch.standstill import NEVER, Standstill
@@ -46,6 +46,8 @@ from pipebench.watch.read.notes import (
 )
 from pipebench.watch.read.prepared import idle_of, with_prepared
 from pipebench.watch.read.series import by_worker, over_time
+from pipebench.watch.read.settled import Settled, count, seen, settled, without_first
+from pipebench.watch.read.settled import iterations as counted_in
 from pipebench.watch.read.slower_steps import with_less_kept
 from pipebench.watch.read.together import sharing, with_training
 from pipebench.watch.read.verdict import diagnose, nothing_watched
@@ -92,12 +94,14 @@ def summarise(
     in_loop = _in_loop(run, loaders)
     stages = tuple(stage for one in loaders for stage in _stages(run, one.loader))
     turns = [one for loader in in_loop for one in run.turns(loader)]
-    iterations = _together(run, {loader: run.turns(loader) for loader in in_loop})
-    loop = _loop(run, in_loop)
+    iterations = counted_in(run, {loader: run.turns(loader) for loader in in_loop})
+    steady = settled(run, in_loop)
+    loop = _loop(run, in_loop, steady.values())
+    idle_in = steady or seen(run, in_loop)  # for the device's idle time: without any, the loop would seem to have none
     whole = turns if not any(map(in_step, run.of_script())) else []  # in step, each loader has a part of an iteration
     lengths, waits = added(one.lengths for one in whole), added(one.waits for one in whole)
     main = next((one for one in loaders if one.loader in in_loop), None)
-    spans = _spans(run, in_loop, loop)
+    spans = _spans(steady.values(), loop)
     numbers = [one.loader for one in loaders]
     used, made = host(run, numbers, footprint), tuple(workers(run, numbers, footprint, in_loop))
     nothing, lines = nothing_watched(processes), [one for process in run.of_script() for one in process.lines]
@@ -107,6 +111,7 @@ def summarise(
         stages=stages,
         loop=loop,
         iterations=iterations,
+        settled_iterations=counted_in(run, {one: its.lines for one, its in steady.items()}),
         wait_share=loop[WAIT].share if loop else None,
         hand_off=hand_off(run, in_loop),
         workers=made,
@@ -121,11 +126,11 @@ def summarise(
         iteration_p50_s=percentile(lengths, 0.5),
         iteration_p95_s=percentile(lengths, 0.95),
         iteration_p99_s=percentile(lengths, 0.99),
-        device_idle=_device_idle(run, in_loop, loop),
+        device_idle=_device_idle(idle_in.values(), loop or _loop(run, in_loop, idle_in.values())),
         usable_cores=usable_cores,
         status=status,
         started=options.started,
-        warmup_iterations=_together(whole_run, {one: whole_run.turns(one) for one in in_loop}) - iterations,
+        warmup_iterations=counted_in(whole_run, {one: whole_run.turns(one) for one in in_loop}) - iterations,
         complete=not any(one.stopped for one in processes) and not lost(run),
         notes=(
             *loader_notes(run, loaders),
@@ -141,7 +146,7 @@ def summarise(
         ),
         host=used,
         drilled=drilled_rows(run, stages, looks),
-        wait_parts=_wait_parts(run, in_loop, loop),
+        wait_parts=wait_parts(steady.values(), loop[WAIT].s_per_iteration) if loop else (),
         bound=bound_result(lines) if options.bound and not nothing.lacks else None,
         costs=() if options.bound else _costs(run, described, in_loop),
         spans=spans,
@@ -155,8 +160,9 @@ def summarise(
         verdict = Verdict("no-such-loader", loader=options.loader, loaders=len(set(described) - {NO_LOADER}))
     if where is not None:
         where = dataclasses.replace(where, causes=causes(run, result, where))
-        judged = verdict.limit in _JUDGED or verdict.single == "left"  # of the latter, the start of its passes is
-        next_move = move_of_run(next_move, where.causes, usable_cores) if judged else None
+        starts = verdict.single == "left" or verdict.start_iterations  # of these, the start of passes is judged
+        move = move_of_run(next_move, where.causes, usable_cores)
+        next_move = move if verdict.limit in _JUDGED or starts else None
     next_move = in_its_words(next_move, dataclasses.replace(result, verdict=verdict))
     return dataclasses.replace(result, verdict=verdict, next_move=next_move, account=where)
 
@@ -183,63 +189,36 @@ def _in_loop(run: Run, loaders: tuple[LoaderResult, ...]) -> tuple[int, ...]:
     return tuple(sorted(training or counts))
 
 
-def _count(turns: Iterable[LoopSums]) -> int:
-    return sum(one.turns for one in turns)
-
-
-def _loop(run: Run, in_loop: tuple[int, ...]) -> tuple[PhaseResult, ...]:
-    """Seconds per iteration of each phase, without start-up.
-
-    Start-up is the wait for the first batch of each pass. It is also the very first iteration, if there are others:
-    libraries set themselves up in it.
-    """
-    per_turn = [0.0] * len(PHASES)
-    groups = {loader: _settled(run.turns(loader)) for loader in in_loop}
-    turns = _together(run, groups)
-    if not turns:
+def _loop(run: Run, in_loop: tuple[int, ...], groups: Collection[Settled]) -> tuple[PhaseResult, ...]:
+    """Seconds per iteration of each phase, without start-up: also without the wait for the first batch of each pass."""
+    if not groups:
         return ()
-    for records in groups.values():
-        later = _count(records) - sum(one.first_wait_ns is not None for one in records)
+    per_turn = [0.0] * len(PHASES)
+    for lines, weight in groups:
+        later = count(lines) - sum(one.first_wait_ns is not None for one in lines)
         for phase in range(len(PHASES)):
-            spent = sum(one.phases_ns[phase] for one in records if phase < len(one.phases_ns)) * _NS
+            spent = sum(one.phases_ns[phase] for one in lines if phase < len(one.phases_ns)) * _NS
             if phase == WAIT and later:
-                spent -= sum(one.first_wait_ns or 0 for one in records) * _NS
-                spent *= _count(records) / later
-            per_turn[phase] += spent / turns
+                spent -= sum(one.first_wait_ns or 0 for one in lines) * _NS
+                spent *= count(lines) / later
+            per_turn[phase] += spent * weight
     total = sum(per_turn) or 1.0
     names = [_BEFORE if name == "forward" and in_loop == (NO_LOADER,) else name for name in PHASES]
     found = [(name, spent) for name, spent in zip(names, per_turn, strict=True) if spent or name != "spans"]
     return tuple(with_prepared(run, (PhaseResult(name, spent, spent / total) for name, spent in found), in_loop))
 
 
-def _spans(run: Run, in_loop: tuple[int, ...], loop: tuple[PhaseResult, ...]) -> tuple[SpanResult, ...]:
-    groups = {loader: _settled(run.turns(loader)) for loader in in_loop}
-    spent: Counter[str] = Counter()
-    for records in groups.values():
-        for one in records:
-            spent.update(one.spans_ns)
-    turns, whole = _together(run, groups), sum(one.s_per_iteration for one in loop)
-    if not turns or not whole:
-        return ()
-    found = [(name, ns * _NS / turns) for name, ns in spent.most_common()]
+def _spans(groups: Iterable[Settled], loop: tuple[PhaseResult, ...]) -> tuple[SpanResult, ...]:
+    spent: dict[str, float] = {}
+    for lines, weight in groups:
+        for one in lines:
+            for name, ns in one.spans_ns.items():
+                spent[name] = spent.get(name, 0.0) + ns * _NS * weight
+    whole = sum(one.s_per_iteration for one in loop)
     # A function that ran in both ways, as in training and in its evaluation, has two rows.
-    named = [(name, name.removesuffix(WITHOUT_GRADIENTS), each) for name, each in found]
-    return tuple(SpanResult(name if plain in spent else plain, each, each / whole) for name, plain, each in named)
-
-
-def _wait_parts(run: Run, in_loop: tuple[int, ...], loop: tuple[PhaseResult, ...]) -> tuple[WaitPart, ...]:
-    groups = {loader: _settled(run.turns(loader)) for loader in in_loop}
-    return wait_parts(groups.values(), _together(run, groups), loop[WAIT].s_per_iteration) if loop else ()
-
-
-def _settled(turns: list[LoopSums]) -> list[LoopSums]:
-    later = [one for one in turns if one.number_of_pass or one.first]
-    return later if _count(later) else turns
-
-
-def _together(run: Run, groups: dict[int, list[LoopSums]]) -> int:
-    """How many iterations there were. Loaders that share a loop share them; those of other loaders are added."""
-    return sum(max(_count(groups[one]) for one in together) for together in sharing(run, groups))
+    found = [(name, name.removesuffix(WITHOUT_GRADIENTS), s) for name, s in spent.items()] if whole else []
+    rows = [SpanResult(name if plain in spent else plain, s, s / whole) for name, plain, s in found]
+    return tuple(sorted(rows, key=lambda one: -one.s_per_iteration))
 
 
 def _loader(run: Run, described: LoaderFound) -> LoaderResult:
@@ -247,10 +226,11 @@ def _loader(run: Run, described: LoaderFound) -> LoaderResult:
     turns, sums = run.turns(number), [one for _, one in run.sums(number)]
     firsts = [one.first_wait_ns * _NS for one in turns if one.first_wait_ns is not None]
     samples, lengths = sum(one.samples for one in sums), added(one.lengths for one in sums)
-    count, later = _count(turns), _count(turns) - len(firsts)
+    made = count(turns)
+    later = made - len(firsts)
     waits = sum(one.phases_ns[WAIT] - (one.first_wait_ns or 0) for one in turns) * _NS
     rest = sum(sum(one.phases_ns) - one.phases_ns[WAIT] for one in turns) * _NS
-    seen = any(process.role == "worker" and process.loader == number for process in run.processes)
+    workers_seen = any(process.role == "worker" and process.loader == number for process in run.processes)
     inside = sum(spent for one in sums for spent in one.stages_ns.values()) * _NS
     where = place(described.made)
     return LoaderResult(
@@ -259,11 +239,11 @@ def _loader(run: Run, described: LoaderFound) -> LoaderResult:
         workers=described.workers,
         batch_size=described.batch_size,
         start_method=described.start_method,
-        watched=seen or not described.workers,
+        watched=workers_seen or not described.workers,
         training=any(one.trained for one in turns),
         passes=sum(one.loader == number for process in run.of_script() for one in process.of(PassBegun)),
-        iterations=count,
-        s_per_iteration=waits / later + rest / count if later else None,
+        iterations=made,
+        s_per_iteration=waits / later + rest / made if later else None,
         wait_s_per_iteration=waits / later if later else None,
         startup_s=_startup(run, number),
         first_batch_s=firsts[0] if firsts else None,
@@ -279,7 +259,7 @@ def _loader(run: Run, described: LoaderFound) -> LoaderResult:
         sample_p95_s=percentile(lengths, 0.95),
         sample_p99_s=percentile(lengths, 0.99),
         failed_batches=sum(one.failed for one in sums),
-        script_cores=script_cores(_settled(turns)),
+        script_cores=script_cores(without_first(turns)),
         file=where.file,
         line=where.line,
         made_by=made_by(described.made),
@@ -385,15 +365,14 @@ def _stage(
     return StageResult(key.name, key.kind, loader, samples, total / samples, share, key.includes_read, least, most)
 
 
-def _device_idle(run: Run, in_loop: tuple[int, ...], loop: tuple[PhaseResult, ...]) -> DeviceIdle | None:
+def _device_idle(groups: Iterable[Settled], loop: tuple[PhaseResult, ...]) -> DeviceIdle | None:
     """The device's idle time in an iteration: the mean of a wait, for each loader that the iteration waits for."""
-    groups = {loader: run.turns(loader) for loader in in_loop}
-    turns, waits, idle = _together(run, groups), 0, 0.0
-    for records in groups.values():
-        found = [one.idle for one in records if one.idle]
+    waits, idle = 0, 0.0
+    for lines, weight in groups:
+        found = [one.idle for one in lines if one.idle]
         measured = sum(one.waits for one in found)
         if measured:
-            idle += sum(one.idle_ns for one in found) * _NS / measured * _count(records) / turns
+            idle += sum(one.idle_ns for one in found) * _NS / measured * count(lines) * weight
             waits += measured
     if not waits:
         return None

@@ -123,7 +123,7 @@ def _largest(result: WatchResult, key: Callable[[LoaderResult], float]) -> Loade
 
 
 def _seen(result: WatchResult, main: LoaderResult) -> Verdict:
-    """The verdict where each pass had one batch at most: there is only start-up."""
+    """The verdict where no iteration has settled: there is only start-up."""
     stage = largest_stage(result, main)
     rows = result.account.rows if result.account is not None else ()
     spent = sum(one.s for one in rows if one.loader == main.loader and one.code == "start-up") / max(1, main.passes)
@@ -133,6 +133,7 @@ def _seen(result: WatchResult, main: LoaderResult) -> Verdict:
         batches=main.batches or main.iterations,
         samples=main.samples,
         warmup_iterations=0 if result.iterations else result.warmup_iterations,
+        start_iterations=result.iterations if main.s_per_iteration and not result.loop else 0,
         startup_s=main.startup_s if main.startup_s is not None and not (main.single and spent) else spent or None,
         passes=main.passes,
         single=main.single,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from made_up_trials import LOADER
 from test_ranks import MS, NOTHING, STEPS
 
 from pipebench.cli import cli
@@ -15,7 +16,7 @@ from pipebench.host.machine import Machine
 from pipebench.results.programs import Program, WatchedCommand
 from pipebench.results.ranks import StepOfRank
 from pipebench.results.report import Report, load, save
-from pipebench.results.watched import PhaseResult, StageResult, WatchResult
+from pipebench.results.watched import StageResult, WatchResult
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.stacks import Looks
 from pipebench.watch.read.gather import Process
@@ -98,8 +99,8 @@ def test_of_ranks_that_were_started_anew_under_one_watch_the_last_are_merged() -
 
 def _of_job(meeting: str, seconds: float, ranks: list[int], of: int, pid: int) -> list[Program]:
     """The ranks of a job that met at a place, and trained for so long."""
-    loop = (PhaseResult("forward", seconds, 1.0),)
-    watched = replace(NOTHING, iterations=1, loop=loop)
+    loader = replace(LOADER, iterations=1, s_per_iteration=seconds)
+    watched = replace(NOTHING, loaders=(loader,), loaders_in_loop=(1,))
     return [replace(_program(one, of), meeting=meeting, pid=pid + one, watched=watched) for one in ranks]
 
 
