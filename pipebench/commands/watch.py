@@ -43,7 +43,10 @@ FILE = click.Path(path_type=Path, dir_okay=False)
     "--warmup", type=click.IntRange(0), default=0, metavar="N", help="Leave the first N iterations out of the tables."
 )
 @click.option(
-    "--loader", type=click.IntRange(1), metavar="N", help="Show only the N-th loader that the script iterates."
+    "--loader",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Limit the tables to the N-th loader of the script. The verdict stays that of the run.",
 )
 @click.option(
     "--span", "functions", multiple=True, metavar="MODULE:FUNCTION", help="Time this function too (may be repeated)."

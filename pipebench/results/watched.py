@@ -287,8 +287,9 @@ class WatchResult:
     is not included. `wait_parts` divide it. `loaders_in_loop` are the loaders whose iterations the loop table shows,
     without the first `warmup_iterations`. Its figures are of the `settled_iterations` among the `iterations`: without
     the very first one, and without those whose batches workers made as they started. `account` divides the whole run,
-    from its first second to its last (None with `--bound`). `notes` say what was not seen, and why. `started` is what
-    was watched, as words for the shell behind the options of `pipebench watch`: `train.py --epochs 3`,
+    from its first second to its last (None with `--bound`). `verdict`, `next_move` and `account` are of all loaders,
+    also where `--loader` limits the tables to one. `notes` say what was not seen, and why. `started` is what was
+    watched, as words for the shell behind the options of `pipebench watch`: `train.py --epochs 3`,
     `-m mypackage.train`, `-- torchrun train.py` ("": a block).
     """
 

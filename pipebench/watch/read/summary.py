@@ -68,6 +68,7 @@ __all__ = ["gather", "summarise"]
 _NS = 1e-9
 _BEFORE = "before-backward"
 _JUDGED = ("data", "training")
+_OF_RUN = ("verdict", "next_move", "account")
 
 
 def summarise(
@@ -152,13 +153,18 @@ def summarise(
         spans=spans,
         over_time=None if options.bound else over_time(run, in_loop, max(1, main.workers) if main else 1, footprint),
     )
+    if options.loader is not None and loaders and not options.bound:  # it limits the tables: the run stays what it was
+        of_all = summarise(
+            processes, dataclasses.replace(options, loader=None), status, usable_cores, footprint, looks, lived, stood
+        )
+        return dataclasses.replace(result, **{name: getattr(of_all, name) for name in _OF_RUN})
     given = busy_shares(made), made_in_loop(loaders), idle_of(result), usable_cores
     found = None if options.bound else account(run, lived, *given)
     result = dataclasses.replace(result, account=(where := with_less_kept(with_one_tensor(found, result), run)))
     verdict, next_move = diagnose(result, _by_threads(run))
     if described and not loaders:
         verdict = Verdict("no-such-loader", loader=options.loader, loaders=len(set(described) - {NO_LOADER}))
-    if where is not None:
+    if where is not None and loaders:
         where = dataclasses.replace(where, causes=causes(run, result, where))
         starts = verdict.single == "left" or verdict.start_iterations  # of these, the start of passes is judged
         move = move_of_run(next_move, where.causes, usable_cores)
