@@ -299,7 +299,7 @@ def test_another_program_of_the_command_is_no_rank(tmp_path):
 
 
 def test_ranks_share_cores_and_memory_and_have_windows_of_batches():
-    loader = types.SimpleNamespace(s_per_iteration=0.25, loader=1)
+    loader = types.SimpleNamespace(s_per_iteration=0.25, loader=1, passes=1)
     watched = types.SimpleNamespace(usable_cores=8.0, workers=(), host=None)
     two, one = (Seen(watched, loader, {}, 100, ranks=ranks) for ranks in (2, 1))
     assert (two.cores, one.cores) == (4.0, 8.0)

@@ -70,7 +70,7 @@ class Loss(torch.Tensor):
 def _trained() -> TrainingDevice:
     """The device after one backward."""
     found = TrainingDevice()
-    here = SimpleNamespace(innermost=SimpleNamespace)
+    here = SimpleNamespace(innermost=SimpleNamespace, backward=False)
     loop: Any = SimpleNamespace(device=found, here=here, spend=lambda *_, **__: None)
     watched_backward(loop, lambda *_: None)(torch.zeros(1).as_subclass(Loss))
     return found
