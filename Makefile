@@ -87,7 +87,7 @@ test-oldest: $(OLDEST)/installed
 $(OLDEST)/installed: pyproject.toml
 	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet 'torch==2.4.*' 'torchvision==0.19.*' --editable . \
-		pytest pytest-xdist opencv-python simplejpeg threadpoolctl torchdata webdataset
+		pytest pytest-xdist datasets opencv-python simplejpeg threadpoolctl torchdata webdataset
 	@touch $@
 
 # the tests of packages that `dev` does not bring (tests/libraries.py names them); one that is skipped has failed. Those
