@@ -211,9 +211,8 @@ class LoaderFound:
     """A loader. Written when it is first iterated; loaders are numbered in that order, from 1.
 
     `persistent`: workers live from pass to pass. `made` has the file and line of each call that led to its constructor,
-    the nearest first (empty: not seen). `undivided` and `shards`: see `script/dividing.py`. `iterable`: the dataset is;
-    torch begins such a stream anew in each pass, also in workers that live on. `nested` has the dimensions of columns
-    that are lists in lists, see `script/nested_columns.py`.
+    the nearest first (empty: not seen). `undivided` and `shards`: see `script/dividing.py`. `nested` has the
+    dimensions of columns that are lists in lists, see `script/nested_columns.py`.
     """
 
     loader: int
@@ -225,9 +224,13 @@ class LoaderFound:
     persistent: bool = False
     made: list[CodePlace] = field(default_factory=list)
     undivided: bool = False
-    iterable: bool = False
     nested: dict[str, int] = field(default_factory=dict)
     shards: int | None = None
+
+    @property
+    def iterable(self) -> bool:
+        """Whether the dataset is: torch begins such a stream anew in each pass, also in workers that live on."""
+        return self.shards is not None
 
 
 @line

@@ -7,7 +7,7 @@ from typing import Any
 
 from pipebench.watch.record.lines import CodePlace, LoaderFound
 from pipebench.watch.script.dividing import shards, undivided
-from pipebench.watch.script.made import Makers, is_iterable, read
+from pipebench.watch.script.made import Makers, read
 from pipebench.watch.script.nested_columns import nested_columns
 from pipebench.watch.worker import standins
 
@@ -33,7 +33,6 @@ def described(loader: Any, number: int, makers: Makers) -> LoaderFound:
         persistent=bool(read(loader, "persistent_workers")),
         made=[CodePlace(*one) for one in makers.calls(loader)[:_CALLS]],
         undivided=undivided(dataset, read(loader, "worker_init_fn")),
-        iterable=is_iterable(loader),
         nested=nested_columns(dataset),
         shards=shards(dataset),
     )

@@ -61,7 +61,7 @@ def shards(dataset: Any) -> int | None:
     0: it does not say. Only libraries are asked whose answer costs nothing: Hugging Face's datasets, and webdataset.
     """
     data: Any = sys.modules.get("torch.utils.data")
-    if data is None or not issubclass(type(dataset), data.IterableDataset):
+    if data is None or not isinstance(dataset, data.IterableDataset):  # as torch asks
         return None
     with forgiving():
         return _of_hugging_face(dataset) or _of_webdataset(dataset)

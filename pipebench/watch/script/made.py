@@ -113,14 +113,10 @@ def read(loader: Any, name: str, otherwise: Any = None) -> Any:
     return otherwise
 
 
-def is_iterable(loader: Any) -> bool:
-    """Whether torch takes the dataset for a stream."""
-    return isinstance(read(loader, "dataset"), getattr(sys.modules.get("torch.utils.data"), "IterableDataset", ()))
-
-
 def length_of(loader: Any) -> int | None:
     """How many batches a pass has, if torch's own code says so; no code of the script is asked, but a data set's."""
-    if loader is None or is_iterable(loader):
+    iterable = getattr(sys.modules.get("torch.utils.data"), "IterableDataset", ())
+    if loader is None or isinstance(read(loader, "dataset"), iterable):
         return None  # an iterable may state a wrong length, and torch remembers that it was asked
     stated = str(getattr(read(type(loader), "__len__"), "__module__", ""))
     if stated.startswith(_ASKED) and all(_is_asked(read(loader, name)) for name in ("sampler", "batch_sampler")):

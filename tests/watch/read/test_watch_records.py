@@ -27,7 +27,7 @@ LINES: list[lines.Line] = [
         handed=[lines.HandedOver(*range(16))],
     ),
     lines.BatchInFull(1, 0, 3, 5, 9, [5, 1, 7, 0]),
-    lines.LoaderFound(1, "Photos", 2, None, "fork", 2, True, iterable=True),
+    lines.LoaderFound(1, "Photos", 2, None, "fork", 2, True, shards=0),
     lines.PassBegun(1, 0, 5, twice_ns=3),
     lines.PassEnded(1, "exhausted", 5),
     lines.LoopSums(
