@@ -37,7 +37,8 @@ HOUSE = {
     "syncpoints": "placement book reviewed_operators modes session examine",
     "predict": "cores loader load bounds asked intervals one_machine planning passports untried room more_workers",
     "watch.record": "options orders line pace spent kernel_counts from_handlers bound_lines trial_lines program_lines "
-    "worker_lines lines patches own_code exclusive_time record_file last_sample recording sampling thread_pools memory",
+    "worker_lines device_lines lines patches own_code exclusive_time record_file last_sample recording sampling "
+    "thread_pools memory",
     "watch.stages": "labels transforms hidden_errors webdataset in_place called iterables library_calls "
     "finding_transforms",
     "watch.worker": "pickling stack_place contents batch_sums standins fetching",
@@ -49,10 +50,10 @@ HOUSE = {
     "row_code indexing pictures arms stretches open_files passes session patching",
     "watch.launch": "watched_script standstill over_time footprint exits stacks supervisor bootstrap program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
-    "watch.read": "decoding gather described begins like_a_device in_loop together settled all_made collectives bound "
-    "bound_of_ranks drilled hand_off script_cpu costs over_time loop_clock host_use moves prepared account verdict "
-    "waiting stalls series of_causes pass_causes loop_causes without_workers warming slower_steps causes notes "
-    "summary one_of_ranks rank_pace ranks rank_groups programs merged",
+    "watch.read": "decoding gather described begins device_idle like_a_device in_loop together settled all_made "
+    "collectives bound bound_of_ranks drilled hand_off script_cpu costs over_time loop_clock host_use moves prepared "
+    "account verdict waiting stalls series of_causes pass_causes loop_causes without_workers warming slower_steps "
+    "causes notes summary one_of_ranks rank_pace ranks rank_groups programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",
     "watch.trace": "tracks device_timeline excerpt perfetto",

@@ -13,6 +13,8 @@ _EVEN = " It takes as long in each iteration and needs no core, so it may be a w
 def callbacks(values: Any, part: str) -> str:
     """The sentence on callbacks and logging, which took `part`, with the place of most of it."""
     said = f"Work in the loop besides training (callbacks, logging, metrics) took {part}.{_most(values)}"
+    if values.get("idle_s"):
+        said += f" Meanwhile the device had no training to do for {seconds(values['idle_s'])}."
     return said + (_EVEN if "even" in values else "")
 
 

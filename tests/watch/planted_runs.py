@@ -13,9 +13,9 @@ from pipebench.results.account import Account, Cause
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.read.gather import Process
 from pipebench.watch.read.summary import summarise
+from pipebench.watch.record.device_lines import DeviceIdleTime
 from pipebench.watch.record.lines import (
     Arrival,
-    DeviceIdleTime,
     FetchSums,
     LibraryThreads,
     Line,
@@ -56,6 +56,7 @@ class Planted:
             shards=0 if how.pop("iterable", False) else None,
         )  # fmt: skip
         twice, asked = how.pop("twice", 0) * MS, how.pop("asked", 0) * MS
+        besides = None if (besides := how.pop("besides", None)) is None else besides * MS
         idle, waits, arrived = how.pop("idle", None), how.pop("waits", []), how.pop("arrived", [])
         no_core = how.pop("no_core", 0) * MS
         self.lines.append(found)
@@ -71,7 +72,7 @@ class Planted:
                 LoopSums(
                     number, one, 0, self.now, TURNS, TURNS * trains, phases, rows[0], arrivals=arrivals,
                     wait_parts_ns=[0, asked, *[0] * 7], core_wait_ns=one * no_core,
-                    idle=None if idle is None else DeviceIdleTime(idle * MS, TURNS),
+                    idle=None if idle is None else DeviceIdleTime(idle * MS, TURNS, besides),
                 ),
                 TimeSpent(self.now, self.now + sum(rows), 0, "between", [SpentInPass(number, one, rows)], self.cpu),
             ]  # fmt: skip

@@ -15,6 +15,7 @@ from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.begins import first_made_ns
 from pipebench.watch.read.collectives import other_alone_s
 from pipebench.watch.read.described import single
+from pipebench.watch.read.device_idle import besides_share
 from pipebench.watch.read.gather import NO_LOADER, Place, Process, Run, loaders_found
 from pipebench.watch.read.in_loop import told_apart
 from pipebench.watch.read.prepared import FORWARDS, ROW, Idle, moved, prepared
@@ -35,7 +36,7 @@ REASONS = {
 }  # fmt: skip
 _WAITS = ("wait-for-worker", "receive", "unpickle", "pin", "make-batch", "after-loader", "send-indices", "sampler")
 _ENDING, _ANEW = STARTS = "persistent-workers", "one-iterator"  # reasons: what workers, or iterators, start anew for
-_ON_DEVICE = (*_WAITS, "host-to-device", "forward", "backward", "optimiser")  # where CUDA runs beside the host
+_ON_DEVICE = (*_WAITS, "host-to-device", "forward", "backward", "optimiser", "other")  # where CUDA runs beside the host
 
 
 class MadeInLoop(NamedTuple):
@@ -212,20 +213,23 @@ def _together_share(run: Run, spent: Sequence[int]) -> float:
 
 
 def _idle_shares(run: Run, loader: int, spent: Sequence[int]) -> dict[str, float] | None:
-    """The share of each part of the waits in which the device was idle too; None without a device.
+    """The share of each part of the waits, and of "other", in which the device did not train; None without a device.
 
-    Only this part costs time. What the sampler does before a pass begins is in no wait: a device is idle then.
+    Only this part costs time. What the sampler does before a pass begins is in no wait: a device is idle then. Without
+    a share of "other", it is not known.
     """
     turns = run.turns(loader)
     idle = [one.idle for one in turns if one.idle]
     waits = sum(one.phases_ns[WAIT] - (one.first_wait_ns or 0) for one in turns)  # as in `idle`, without start-up
-    if not (idle and waits):
+    if not idle:
         return None
-    share = min(1.0, sum(one.idle_ns for one in idle) / waits)
+    share = min(1.0, sum(one.idle_ns for one in idle) / waits) if waits else 0.0
+    besides = besides_share(run, loader)
     lines = (one for process in run.of_script() for one in process.of(LoopSums) if one.loader == loader)
     asked = sum(sum(one.wait_parts_ns[SAMPLER : SAMPLER + 1]) for one in lines)
     in_waits = min(1.0, asked / max(1, spent[ROWS.index("sampler")]))
-    return {**dict.fromkeys(_WAITS, share), "sampler": 1 - in_waits + in_waits * share}
+    other = {} if besides is None else {"other": besides}
+    return {**dict.fromkeys(_WAITS, share), "sampler": 1 - in_waits + in_waits * share, **other}
 
 
 def _rows_of(
@@ -251,7 +255,8 @@ def _rows_of(
 def _part(name: str, idle: Mapping[str, float] | None, not_own: float) -> float | None:
     """The part of a row that a change could save; None: with a device, the loop may wait for it in that row."""
     if name == "other":
-        return 1.0 - not_own if idle is None else None
+        most = 1.0 if idle is None else idle.get(name)
+        return None if most is None else min(most, 1.0 - not_own)
     return 1.0 if idle is None else idle.get(name, 1.0)
 
 

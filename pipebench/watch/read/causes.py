@@ -340,8 +340,7 @@ def causes(run: Run, result: WatchResult, account: Account) -> tuple[Cause, ...]
     found = [cause for kind in KINDS for cause in kind(seen)]
     least = max(MATTERS * seen.loops_s, _OF_RUN * (account.wall_s - seen.s("not-recorded")))
     large = [one for one in found if one.s >= least > 0 and one.recoverable_s != 0.0]
-    device = result.device_idle is not None
-    large = [replace(one, on_device=one.on_device or device) for one in large]
+    large = [replace(one, on_device=one.on_device or seen.on_device) for one in large]
     return (*sorted(large, key=_place), *memory(seen), *training(seen), *once(seen))
 
 

@@ -2,7 +2,8 @@
 
 Looks say in which line the loop was and what that line called. A loop that waits for a device does so in its own lines
 (`loss.item()`) or in a function that trains; callbacks and logging are functions that say so by their names. What takes
-place in some iterations only is no device's work, and neither is what needs a core.
+place in some iterations only is no device's work, and neither is what needs a core. On CUDA, a wait may need a core;
+the device's own clock says whether it trained meanwhile.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pipebench.watch.read.device_idle import besides_share
 from pipebench.watch.read.gather import Run
 from pipebench.watch.record.trial_lines import BETWEEN, PlaceLooks
 
@@ -22,6 +24,7 @@ FEWEST = 20  # looks
 FEWEST_TURNS = 8
 _EACH = 0.8  # of the iterations in which a place that is reached in each of them would be seen by chance
 _ON_CPU = 0.5
+_IDLE = 0.5  # of the time, a device has no training to do: then the loop does not wait for it
 _CALLBACKS = (
     "log", "logs", "logger", "logging", "metric", "report", "track", "callback", "save", "saver", "saving",
     "checkpoint",
@@ -61,7 +64,8 @@ def told_apart(run: Run, loader: int) -> Apart | None:
     looks = sum(one.looks for one in places)
     if looks < FEWEST or turns < FEWEST_TURNS:
         return None
-    kinds = [(kind_of(one, turns), one) for one in with_neighbours(places)]
+    idle = besides_share(run, loader)
+    kinds = [(kind_of(one, turns, idle), one) for one in with_neighbours(places)]
     share = {kind: sum(one.looks for found, one in kinds if found == kind) / looks for kind, _ in kinds}
     others = [one for kind, one in kinds if kind != "device"]
     most = max(others, key=lambda one: one.looks, default=None)
@@ -108,9 +112,12 @@ def with_neighbours(places: Sequence[PlaceLooks]) -> Iterable[PlaceLooks]:
 _SUMS = ("looks", "turns", "ns", "cpu_ns")
 
 
-def kind_of(place: PlaceLooks, turns: int) -> Kind:
-    """What a place is, which was seen while the loop made so many turns."""
-    if needs_core(place):
+def kind_of(place: PlaceLooks, turns: int, idle: float | None = None) -> Kind:
+    """What a place is, which was seen while the loop made so many turns.
+
+    `idle` is the share of such time for which a CUDA device had no training to do (None: not known).
+    """
+    if needs_core(place) if idle is None else idle >= _IDLE:
         return "callbacks"
     words = [word for name in place.functions for word in words_of(name)]
     each = place.turns >= _EACH * turns * (1 - math.exp(-place.looks / turns))

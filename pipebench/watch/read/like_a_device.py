@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from statistics import median, quantiles
 
+from pipebench.watch.read.device_idle import besides_share
 from pipebench.watch.read.gather import Run
 from pipebench.watch.record.lines import LoopSums
 from pipebench.watch.record.record_file import OTHER
@@ -17,12 +18,12 @@ _ON_CPU = 0.5
 def like_a_device(run: Run, loader: int) -> bool:
     """Whether the work besides training takes about as long in each iteration, and hardly needs a core.
 
-    The process's CPU time in whole iterations is the most that this work can have used. With CUDA it is always so: the
-    host's clock does not tell a wait for the device from work.
+    The process's CPU time in whole iterations is the most that this work can have used. With CUDA, the device's own
+    clock tells it; without that, it is always so: the host's clock does not tell a wait for the device from work.
     """
     turns = run.turns(loader)
     if any(one.idle for one in turns):
-        return True
+        return besides_share(run, loader) is None
     single = [
         (one.phases_ns[OTHER], one.process_cpu_ns - before.process_cpu_ns)
         for before, one in itertools.pairwise(turns)

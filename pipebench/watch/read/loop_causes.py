@@ -18,18 +18,28 @@ _FIRST = 0.2  # of training: a first iteration that is mentioned
 
 
 def callbacks(seen: Seen) -> Iterable[Cause]:
-    """The part of training loops that is neither waiting nor training: logging, callbacks, clipping."""
+    """The part of training loops that is neither waiting nor training: logging, callbacks, clipping.
+
+    With a device, it is a cause as far as the device has no training to do meanwhile.
+    """
     training = [one for one in seen.in_loop if one.training]
+    saved = seen.saved("other")
+    if seen.besides_s and (saved or 0.0) < MATTERS * seen.loops_s:
+        return
     apart = [(s, told) for s, told in seen.apart if told is not None]
     if apart and len(apart) == len(seen.apart):
-        yield from _called(seen, apart)
+        yield from _called(seen, apart, saved)
         return
     even = bool(training) and all(like_a_device(seen.run, one.loader) for one in training)
     if training:
-        saved = None if even and seen.result.device_idle is not None else seen.saved("other")
-        yield Cause(
-            "callbacks", min(seen.s("other"), _alone_s(seen)), saved, values={"even": 1} if even else {}, unsure=even
-        )
+        values = _idle(seen) | ({"even": 1} if even else {})
+        saved = None if even and seen.on_device else saved
+        yield Cause("callbacks", min(seen.s("other"), _alone_s(seen)), saved, values=values, unsure=even)
+
+
+def _idle(seen: Seen) -> dict[str, str | int | float]:
+    """For how long a device had no training to do meanwhile, as the values of a cause; none without a device."""
+    return {"idle_s": sum(seen.besides_s.values())} if seen.besides_s else {}
 
 
 def preparing(seen: Seen) -> Iterable[Cause]:
@@ -67,15 +77,14 @@ def _alone_s(seen: Seen) -> float:
     return math.inf if alone is None else alone
 
 
-def _called(seen: Seen, apart: Sequence[tuple[float, Apart]]) -> Iterable[Cause]:
+def _called(seen: Seen, apart: Sequence[tuple[float, Apart]], saved: float | None) -> Iterable[Cause]:
     """The part that is no device's work, with the place of most of it."""
     spent = min(_alone_s(seen), sum(s * (1 - told.device) for s, told in apart))
     _, most = max(apart, key=lambda one: one[0] * (1 - one[1].device))
-    unsure = sum(s * told.unsure for s, told in apart) > 0.5 * spent
-    values: dict[str, str | int | float] = {"even": 1} if unsure else {}
+    unsure = sum(s * told.unsure for s, told in apart) > 0.5 * spent and not seen.on_device
+    values = _idle(seen) | ({"even": 1} if unsure else {})
     if most.line:
         values |= {"file": most.file, "line": most.line, **({"function": most.function} if most.function else {})}
-    saved = seen.saved("other")
     yield Cause("callbacks", spent, spent if saved is None else min(spent, saved), values=values, unsure=unsure)
 
 
@@ -92,14 +101,13 @@ def training(seen: Seen) -> Iterable[Cause]:
     device_s = _device_s(seen)
     if total + device_s >= 0.5 * seen.loops_s > 0:
         largest = max(phases, key=lambda phase: spent[phase])
-        on_device = seen.result.device_idle is not None
         first = _first_iteration_s(seen)
         values: dict[str, str | int | float] = {"phase": largest, "phase_s": spent[largest]}
         if first >= _FIRST * total > 0:
             values["first_s"] = first
         if device_s >= MATTERS * seen.loops_s:
             values["device_s"] = device_s
-        yield Cause("training", total + device_s, values=values, on_device=on_device)
+        yield Cause("training", total + device_s, values=values, on_device=seen.on_device)
 
 
 def _first_iteration_s(seen: Seen) -> float:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from pipebench.results.account import Account, AccountRow
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
+from pipebench.watch.read.device_idle import besides_share
 from pipebench.watch.read.gather import Run
 from pipebench.watch.read.in_loop import Apart, told_apart
 from pipebench.watch.record.lines import LoopSums, PassBegun
@@ -49,10 +50,21 @@ class Seen:
     def apart(self) -> list[tuple[float, Apart | None]]:
         """What the loops that train do besides: of each loader its seconds, and what looks say of them.
 
-        Empty with a device, which itself says for how long it was waited for.
+        With a device, looks say it only where its own clock does, too.
         """
-        training = [one for one in self.in_loop if one.training and self.result.device_idle is None]
-        return [(self.s("other", loader=one.loader), told_apart(self.run, one.loader)) for one in training]
+        training = [one.loader for one in self.in_loop if one.training]
+        told = {one: told_apart(self.run, one) for one in training if not self.on_device or one in self.besides_s}
+        return [(self.s("other", loader=one), told.get(one)) for one in training]
+
+    @property
+    def on_device(self) -> bool:
+        return self.result.device_idle is not None
+
+    @cached_property
+    def besides_s(self) -> dict[int, float]:
+        """How long a device had no training to do while each loop did other work, where that is known."""
+        shares = {one.loader: besides_share(self.run, one.loader) for one in self.in_loop}
+        return {one: share * self.s("other", loader=one) for one, share in shares.items() if share is not None}
 
     def batches(self, loader: LoaderResult) -> int:
         """The iterations over a loader in the whole run, as the account is: also those of the warm-up."""

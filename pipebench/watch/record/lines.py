@@ -13,6 +13,7 @@ from dataclasses import field
 from typing import Literal, NamedTuple, TypeAlias
 
 from pipebench.watch.record.bound_lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow
+from pipebench.watch.record.device_lines import DeviceIdleTime, DeviceWait
 from pipebench.watch.record.line import line
 from pipebench.watch.record.program_lines import ProgramLine
 from pipebench.watch.record.spent import TimeSpent
@@ -101,26 +102,6 @@ class Arrival(NamedTuple):
     pin_thread: int
     left: int = 0
     begun: int = 0
-
-
-class DeviceWait(NamedTuple):
-    """One wait for a batch, as a CUDA device sees it.
-
-    `host` is the end of the wait on the host's clock. `idle_ns` is the device's idle time in the wait. `busy_ns` is the
-    device's time from the end of the previous wait to the begin of this one (-1: unknown).
-    """
-
-    turn: int
-    host: int
-    idle_ns: int
-    busy_ns: int
-
-
-class DeviceIdleTime(NamedTuple):
-    """The total idle time of a CUDA device in a number of waits, without those of start-up and the end of a pass."""
-
-    idle_ns: int
-    waits: int
 
 
 class Pool(NamedTuple):

@@ -35,5 +35,7 @@ def watched_backward(loop: LoopPhases, function: Callable[..., Any]) -> Callable
         finally:
             loop.here.backward = outer
             loop.spend(BACKWARD, unnamed=BACKWARD)
+            if not outer:
+                this.device.trained()
 
     return backward

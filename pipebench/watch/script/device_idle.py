@@ -3,6 +3,7 @@
 Two events are recorded on its current stream: one when `next()` is called, one when it returns. The first completes
 when the device has finished all earlier work. The second completes when the host has the batch and the device has
 finished all work before it. The time between them, on the device's own clock, is the device's idle time in the wait.
+An event at the end of training, as a step of the optimiser, tells the same of what the loop does from there on.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 from collections import deque
 from typing import Any
 
-from pipebench.watch.record.lines import DeviceIdleTime, DeviceWait
+from pipebench.watch.record.device_lines import DeviceIdleTime, DeviceWait
 from pipebench.watch.script.training_device import TrainingDevice
 
 _MOST = 64
@@ -23,15 +24,27 @@ class IdleDevice:
     def __init__(self, device: TrainingDevice) -> None:
         self._device = device
         self._index: int | None = None
+        self._trained: Any = None
+        self._left: Any = None
         self._begun: Any = None
         self._ended: Any = None
-        self._flying: deque[tuple[Any, Any, Any, int, int | None, bool]] = deque()
+        self._flying: deque[tuple[Any, Any, Any, Any, int, int | None, bool]] = deque()
         self._placed: list[DeviceWait] = []
         self._idle_ns = 0
         self._waits = 0
+        self._besides_ns: int | None = None
+
+    def trained(self) -> None:
+        """The loop has given the device all work of a backward or of an optimiser's step: the last such call counts."""
+        self._trained = _recorded(self._device.index())
+
+    def elsewhere(self) -> None:
+        """The script has begun another loop since it trained: what follows is not this loop's."""
+        self._trained = None
 
     def begin(self) -> None:
         self._index = self._device.index()
+        self._left, self._trained = self._trained, None
         self._begun = _recorded(self._index)
 
     def end(self, host: int = 0, turn: int | None = None, counts: bool = True) -> None:
@@ -43,20 +56,23 @@ class IdleDevice:
         if self._begun is not None and len(self._flying) < _MOST:
             self._ended = _recorded(self._index)
             if self._ended is not None:
-                self._flying.append((before, self._begun, self._ended, host, turn, counts))
-        self._begun = None
+                self._flying.append((before, self._left, self._begun, self._ended, host, turn, counts))
+        self._left = self._begun = None
         self._collect()
 
     def _collect(self) -> None:
         if self._flying and _captures(self._index):
             return
-        while self._flying and self._flying[0][2].query():
-            before, begun, ended, host, turn, counts = self._flying.popleft()
+        while self._flying and self._flying[0][3].query():
+            before, left, begun, ended, host, turn, counts = self._flying.popleft()
             idle = _between(begun, ended)
             if idle is None:
                 continue
             self._idle_ns += idle * counts
             self._waits += counts
+            besides = _between(left, begun) if left is not None and counts else None
+            if besides is not None:
+                self._besides_ns = (self._besides_ns or 0) + max(0, besides)  # two streams may end in any order
             if turn is not None:
                 busy = _between(before, begun) if before is not None else None
                 self._placed.append(DeviceWait(turn, host, idle, -1 if busy is None else busy))
@@ -65,8 +81,8 @@ class IdleDevice:
         """The idle time since the last call; None if no wait was measured, as without CUDA."""
         if not self._waits:
             return None
-        taken = DeviceIdleTime(self._idle_ns, self._waits)
-        self._idle_ns = self._waits = 0
+        taken = DeviceIdleTime(self._idle_ns, self._waits, self._besides_ns)
+        self._idle_ns, self._waits, self._besides_ns = 0, 0, None
         return taken
 
     def take_placed(self) -> list[DeviceWait]:

@@ -51,6 +51,8 @@ class _Hooks:
         if (this := loop.here.innermost()) is not None:
             loop.spend(OPTIMISER, unnamed=OPTIMISER)
             this.trained = True
+            if not loop.here.backward:  # some step for each parameter, inside the backward
+                this.device.trained()
         if loop.own is not None and loop.account.here():
             loop.own.stepped([one.loader for one in loop.here.open])
         loop.recording.guarded("finding a loop without a loader", lambda: self._bare.stepped(id(optimiser)))

@@ -149,6 +149,8 @@ class LoopPhases:
         this = self.passes.get(iterator)
         if this is None:
             return
+        if (top := here.innermost()) is not None and top is not this:
+            top.device.elsewhere()
         if this in here.open:
             while here.open[-1] is not this:
                 here.open.pop().suspended = True

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipebench.watch.read.gather import Process
-from pipebench.watch.record.lines import DeviceWait, LoopSums
+from pipebench.watch.record.device_lines import DeviceWait
+from pipebench.watch.record.lines import LoopSums
 from pipebench.watch.trace.tracks import DEVICE, Group, Slice, group
 
 # The two clocks drift apart by about ten millionths, so no chain is longer than this.

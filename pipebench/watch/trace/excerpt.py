@@ -9,7 +9,8 @@ from statistics import median
 from pipebench.results.over_time import Timeline, TimelineSpan
 from pipebench.watch.read.gather import NO_LOADER, Process, loaders_found
 from pipebench.watch.read.hand_off import FollowedBatch, matched, under_way
-from pipebench.watch.record.lines import DeviceWait, IterationInFull, LoopSums
+from pipebench.watch.record.device_lines import DeviceWait
+from pipebench.watch.record.lines import IterationInFull, LoopSums
 from pipebench.watch.record.record_file import PHASES, WAIT
 from pipebench.watch.trace.device_timeline import chains, placed
 

@@ -12,9 +12,9 @@ import pytest
 from pipebench.results.names import hidden_in_words
 from pipebench.watch.log.live import Live
 from pipebench.watch.log.sinks import Point
+from pipebench.watch.record.device_lines import DeviceIdleTime
 from pipebench.watch.record.lines import (
     Arrival,
-    DeviceIdleTime,
     FetchSums,
     HandedOver,
     Line,

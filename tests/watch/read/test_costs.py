@@ -12,9 +12,9 @@ from pipebench.predict.bounds import core_s
 from pipebench.results.costs import KEPT, LoopCosts
 from pipebench.watch.read.costs import loop_costs
 from pipebench.watch.read.gather import Process, Run, ShownTime
+from pipebench.watch.record.device_lines import DeviceIdleTime
 from pipebench.watch.record.lines import (
     Arrival,
-    DeviceIdleTime,
     FetchSums,
     HandedOver,
     LibraryThreads,

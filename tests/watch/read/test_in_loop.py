@@ -107,6 +107,50 @@ def test_callbacks_whose_place_is_known_save_no_more_than_busy_workers_allow(bus
     assert found == pytest.approx(saved_s, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("besides_ms", "busy", "place", "s", "saved_s"),
+    [
+        (800, 0.5, "Client.report, called in train.py:12", 1.0, 0.8),  # the device idles: the loop waits for none
+        (800, 0.9, "Client.report, called in train.py:12", 1.0, 0.2),  # but then the workers hold it up
+        (5000, 0.5, "Client.report, called in train.py:12", 1.0, 1.0),
+        (300, 0.5, "save, called in train.py:15", 0.25, 0.25),  # most of it may be a wait: all that trains is
+        (200, 0.5, "save, called in train.py:15", 0.25, 0.2),
+    ],
+)
+def test_on_a_device_no_more_is_saved_than_it_idles_in_other_work(besides_ms, busy, place, s, saved_s) -> None:
+    run = Planted()
+    run.loader(**TRAINS, other=1000, idle=0, besides=besides_ms)
+    run.worker(busy=busy)
+    mostly = "Client.report" if besides_ms >= 500 else "Trainer.training_step"
+    run.lines += _looks(_place(mostly, line=12, cpu=0.9), _place("save", looks=50, line=15))  # a wait may need a core
+    account = run.account()
+    (found,) = (one for one in account.causes if one.code == "callbacks")
+    assert found.s == pytest.approx(s) and found.recoverable_s == pytest.approx(saved_s, rel=0.01)
+    assert found.on_device and not found.unsure
+    text = said(account)
+    assert f"Most of it: {place}. Meanwhile the device had no training to do for" in text
+    assert "(predicted, not tried). Not verified on a GPU." in text
+    (other,) = (one for one in account.rows if one.code == "other")
+    assert other.recoverable_s == pytest.approx(saved_s, rel=0.01) and other.on_device
+
+
+@pytest.mark.parametrize("looks", [True, False])
+def test_work_beside_a_device_that_trains_is_no_cause(looks: bool) -> None:
+    run = Planted()
+    run.loader(**TRAINS, other=1000, idle=0, besides=20)
+    if looks:
+        run.lines += _looks(_place("Client.report", line=12))
+    assert "callbacks" not in run.causes()
+
+
+def test_where_looks_are_too_few_the_device_tells_what_could_be_saved() -> None:
+    run = Planted()
+    run.loader(**TRAINS, other=1000, idle=0, besides=400)
+    found = run.causes()["callbacks"]
+    assert (found.s, found.recoverable_s, found.unsure) == (1.0, pytest.approx(0.4), False)
+    assert found.values == {"idle_s": pytest.approx(0.4)}
+
+
 def account_s(run: Planted) -> float:
     return sum(one.s for one in run.account().rows if one.code == "other")
 

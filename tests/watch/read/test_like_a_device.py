@@ -11,7 +11,8 @@ from planted_runs import TRAINS, Planted, said
 from pipebench.watch.read import loop_causes
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.read.like_a_device import like_a_device
-from pipebench.watch.record.lines import DeviceIdleTime, Line, LoopSums, ProcessStarted
+from pipebench.watch.record.device_lines import DeviceIdleTime
+from pipebench.watch.record.lines import Line, LoopSums, ProcessStarted
 
 MS = 1_000_000
 CHANCE = random.Random(7)
@@ -60,7 +61,7 @@ def test_it_stands_behind_other_causes_and_is_said(monkeypatch: pytest.MonkeyPat
     assert "it may be a wait for a device. Doing it less often, or in another thread, could save about" in text
 
 
-def test_on_a_device_nothing_is_promised_of_it() -> None:
+def test_on_a_device_whose_clock_does_not_tell_it_nothing_is_promised_of_it() -> None:
     run = Planted()
     run.loader(**TRAINS, other=900, wait_for_worker=100, idle=0)
     account = run.account()

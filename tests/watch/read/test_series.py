@@ -13,9 +13,9 @@ from pipebench.watch.launch.stacks import Looks as Stacks
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.read.programs import Records, programs_of
 from pipebench.watch.read.series import _memory, by_worker, over_time, points
+from pipebench.watch.record.device_lines import DeviceWait
 from pipebench.watch.record.lines import (
     Arrival,
-    DeviceWait,
     FetchSums,
     HandedOver,
     IterationInFull,

@@ -14,15 +14,8 @@ from pipebench.results.watched import WatchResult
 from pipebench.watch.read.gather import Process
 from pipebench.watch.read.rank_groups import in_loops_s
 from pipebench.watch.read.summary import summarise
-from pipebench.watch.record.lines import (
-    DeviceIdleTime,
-    Line,
-    LoaderFound,
-    LoadersTogether,
-    LoopSums,
-    PassBegun,
-    ProcessStarted,
-)
+from pipebench.watch.record.device_lines import DeviceIdleTime
+from pipebench.watch.record.lines import Line, LoaderFound, LoadersTogether, LoopSums, PassBegun, ProcessStarted
 from pipebench.watch.record.options import WatchOptions
 from pipebench.watch.record.record_file import WAIT_PARTS
 from pipebench.watch.record.spent import ROWS, SpentInPass, TimeSpent

@@ -13,7 +13,7 @@ from watching import script, watched
 
 from pipebench.watch.read.decoding import KINDS, decoded, read
 from pipebench.watch.read.gather import gather
-from pipebench.watch.record import bound_lines, lines, program_lines, spent, trial_lines, worker_lines
+from pipebench.watch.record import bound_lines, device_lines, lines, program_lines, spent, trial_lines, worker_lines
 from pipebench.watch.record.record_file import encoded
 from pipebench.watch.record.recording import Settings
 
@@ -32,7 +32,7 @@ LINES: list[lines.Line] = [
     lines.PassEnded(1, "exhausted", 5),
     lines.LoopSums(
         1, 0, first=3, begin=5, turns=2, trained=1, phases_ns=[1, 2, 3, 4, 5, 6, 7], first_wait_ns=1, after_loader_ns=2,
-        wait_parts_ns=list(range(9)), waits={10: 1}, lengths={20: 1}, idle=lines.DeviceIdleTime(1, 2),
+        wait_parts_ns=list(range(9)), waits={10: 1}, lengths={20: 1}, idle=device_lines.DeviceIdleTime(1, 2, 3),
         arrivals=[lines.Arrival(*range(10))], device=[lines.DeviceWait(0, 1, 2, -1)],
     ),
     lines.IterationInFull(1, 0, 3, 5, 9, 77, [5, 9, 0]),

@@ -19,9 +19,9 @@ from pipebench.results.report import encode, of_watch
 from pipebench.results.watched import Note, Verdict, WatchResult
 from pipebench.watch.read.gather import Process, gather, percentile
 from pipebench.watch.read.summary import summarise
+from pipebench.watch.record.device_lines import DeviceIdleTime
 from pipebench.watch.record.lines import (
     Collected,
-    DeviceIdleTime,
     FetchSums,
     Line,
     LoaderFound,

@@ -17,7 +17,9 @@ from pipebench.results.watched import Note
 from pipebench.watch.bound.schedule import DEVICE
 from pipebench.watch.bound.session import Bound
 from pipebench.watch.record.bound_lines import BoundPlan
+from pipebench.watch.record.lines import LoopSums
 from pipebench.watch.record.recording import Recording, Settings
+from pipebench.watch.script import device_idle, optimisers
 from pipebench.watch.script.backward import watched_backward
 from pipebench.watch.script.device_idle import IdleDevice
 from pipebench.watch.script.phases import LoopPhases
@@ -70,7 +72,7 @@ class Loss(torch.Tensor):
 def _trained() -> TrainingDevice:
     """The device after one backward."""
     found = TrainingDevice()
-    here = SimpleNamespace(innermost=SimpleNamespace, backward=False)
+    here = SimpleNamespace(innermost=lambda: SimpleNamespace(device=IdleDevice(TrainingDevice())), backward=False)
     loop: Any = SimpleNamespace(device=found, here=here, spend=lambda *_, **__: None)
     watched_backward(loop, lambda *_: None)(torch.zeros(1).as_subclass(Loss))
     return found
@@ -150,6 +152,54 @@ def test_no_event_is_asked_while_a_graph_is_captured(cuda: Cuda, monkeypatch: py
     idle.begin()
     idle.end()
     assert not asked and len(idle._flying) == 1
+
+
+class _Timed:
+    """An event that completes at once, at the moment of the device's clock at which it was recorded."""
+
+    def __init__(self, at_ms: float) -> None:
+        self.at_ms = at_ms
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, other: _Timed) -> float:
+        return other.at_ms - self.at_ms
+
+
+def test_from_the_end_of_training_to_the_wait_the_device_has_no_training_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of a validation inside an iteration, nothing is the loop's: that iteration is not measured."""
+    clock = [0.0]
+    monkeypatch.setattr(device_idle, "_recorded", lambda index: _Timed(clock[0]))
+    loop, written = LoopPhases(Recording(Settings(str(tmp_path)), "script")), list[Any]()
+    monkeypatch.setattr(loop.recording, "write", written.append)
+    hooks = optimisers._Hooks(loop)
+    backward = watched_backward(loop, lambda: hooks.after(None, (), {}))  # some step inside a backward
+    train, valid = _Iterator(), _Iterator()
+
+    def nexts(one: _Iterator) -> None:
+        loop.before_next(one)
+        loop.after_next(one, None)
+
+    loop.pass_begins(train, 1, 0)
+    for turn in range(4):
+        nexts(train)
+        backward()
+        clock[0] += 1  # clipping
+        hooks.before(None, (), {})
+        hooks.after(None, (), {})
+        clock[0] += 20  # logging
+        if turn == 2:
+            loop.pass_begins(valid, 2, 0)
+            nexts(valid)
+            clock[0] += 500
+    nexts(train)
+    loop.finish()
+    idle = [one.idle for one in written if isinstance(one, LoopSums) and one.loader == 1 and one.idle]
+    assert sum(one.waits for one in idle) == 4
+    assert [one.besides_ns for one in idle if one.besides_ns is not None] == [20_000_000] * 3
 
 
 class _Iterator:

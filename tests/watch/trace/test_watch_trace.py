@@ -12,10 +12,10 @@ from traces import check, flows_of, holding, names_of, nanoseconds, slices_of
 from watching import plain, script, watched
 
 from pipebench.watch.read.gather import Process
+from pipebench.watch.record.device_lines import DeviceWait
 from pipebench.watch.record.lines import (
     Arrival,
     BatchInFull,
-    DeviceWait,
     FetchSums,
     HandedOver,
     IterationInFull,
@@ -155,7 +155,7 @@ def test_waits_are_placed_by_events_alone(monkeypatch: pytest.MonkeyPatch) -> No
         idle.begin()
         idle.end(100 + turn, turn)
     assert idle.take_placed() == [(0, 100, 2 * MS, -1), (1, 101, MS // 2, 18 * MS)]
-    assert idle.take() == (2 * MS + MS // 2, 2)
+    assert idle.take() == (2 * MS + MS // 2, 2, None)
     last.done = True
     idle._collect()
     assert idle.take_placed() == [(2, 102, 6 * MS, 29 * MS + MS // 2)] and idle.take_placed() == []
