@@ -305,7 +305,7 @@ def _of_judged(result: WatchResult, own: str | None, of_command: bool) -> str | 
         return f"Then: `pipebench advise {own}` tries what helps while it trains."
     if move is not None and move.stage_kind in _OWN_STAGES:
         return f"Then: `pipebench run --stage {move.stage_kind}` compares ways to do it on this machine."
-    if not found.trains:
+    if not found.trains or (move is not None and move.action == "keep-less"):  # no command finds what a loop keeps
         return None
     if found.limit == "training":
         return "Then: `pipebench syncs MODULE:STEP` lists the lines where training waits for the device."

@@ -265,10 +265,12 @@ _OF_RUN = {
 def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: float) -> NextMove | None:
     """The move for the cause that could save most of the run. `move`, which is about an iteration, stays if it is that.
 
-    None: no cause could save anything that matters to the run, so the move does not matter either.
+    What may be a wait for a device stands behind the others, as in the report. None: no cause could save anything that
+    matters to the run, so the move does not matter either.
     """
-    first = max(causes, key=_could_save, default=None)
-    if first is None or not _could_save(first):
+    saving = [one for one in causes if _could_save(one)]
+    first = max(saving, key=lambda one: ("even" not in one.values, _could_save(one)), default=None)
+    if first is None:
         return None
     action = _OF_RUN.get(first.code)
     if action is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from made_up_trials import watched
@@ -50,6 +51,15 @@ def test_where_no_change_is_certain_the_bound_comes_next_with_its_price() -> Non
     )
     measured = replace(found, bound=made_up.bound())
     assert next_command(measured, of_command=False) is next_command(found, of_command=True) is None
+
+
+@pytest.mark.parametrize("limit", ["data", "training"])
+def test_no_command_finds_what_a_loop_keeps(limit: Any) -> None:
+    """Neither ready batches nor waits for a device are what makes steps slower and slower."""
+    found = replace(watched(), verdict=Verdict(limit), bound=None, started="train.py")
+    for move in (NextMove("keep-less", 2.0), None):
+        said = next_command(replace(found, next_move=move), of_command=False)
+        assert (said is None) == (move is not None)
 
 
 def test_no_command_is_named_for_a_block_of_code() -> None:

@@ -272,6 +272,12 @@ def test_the_next_move_is_about_what_could_save_most_of_the_run(cause: Cause, sa
     assert _of_run(small, cause) == f"Next: {said}"
 
 
+def test_what_may_be_a_wait_for_a_device_is_no_move_before_steps_that_get_slower() -> None:
+    grows, even = Cause("slower-steps", 3.0, 3.0, 1), Cause("callbacks", 9.0, 9.0, values={"even": 1}, unsure=True)
+    assert (_of_run(grows, even) or "").startswith("Next: find what the loop keeps")
+    assert (_of_run(even) or "").startswith("Next: do the work besides training less often")
+
+
 def test_the_move_of_an_iteration_stays_if_it_saves_most_of_the_run() -> None:
     started = Cause("start-up", 8.0, 0.1, 1)  # one pass: its start-up is no waste
     assert move_of_run(OF_ITERATION, (started, Cause("hand-off", 0.5, 0.5)), 2.0) == OF_ITERATION
