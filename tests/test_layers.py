@@ -52,8 +52,8 @@ HOUSE = {
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described begins device_idle like_a_device in_loop together settled all_made "
     "collectives bound bound_of_ranks drilled hand_off script_cpu costs over_time loop_clock host_use moves prepared "
-    "account verdict waiting stalls series of_causes pass_causes loop_causes without_workers warming slower_steps "
-    "causes notes summary one_of_ranks rank_pace ranks rank_groups programs merged",
+    "account verdict waiting stalls series each_loader growing of_causes pass_causes loop_causes without_workers "
+    "warming slower_steps causes notes summary one_of_ranks rank_pace ranks rank_groups programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",
     "watch.trace": "tracks device_timeline excerpt perfetto",

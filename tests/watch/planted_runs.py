@@ -72,7 +72,7 @@ class Planted:
                 LoopSums(
                     number, one, 0, self.now, TURNS, TURNS * trains, phases, rows[0], arrivals=arrivals,
                     wait_parts_ns=[0, asked, *[0] * 7], core_wait_ns=one * no_core,
-                    idle=None if idle is None else DeviceIdleTime(idle * MS, TURNS, besides),
+                    idle=None if idle is None else DeviceIdleTime(idle * MS, TURNS - 1, besides),
                 ),
                 TimeSpent(self.now, self.now + sum(rows), 0, "between", [SpentInPass(number, one, rows)], self.cpu),
             ]  # fmt: skip

@@ -15,7 +15,7 @@ from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.begins import first_made_ns
 from pipebench.watch.read.collectives import other_alone_s
 from pipebench.watch.read.described import single
-from pipebench.watch.read.device_idle import besides_share
+from pipebench.watch.read.device_idle import besides_share, in_waits
 from pipebench.watch.read.gather import NO_LOADER, Place, Process, Run, loaders_found
 from pipebench.watch.read.in_loop import told_apart
 from pipebench.watch.read.prepared import FORWARDS, ROW, Idle, moved, prepared
@@ -219,17 +219,18 @@ def _idle_shares(run: Run, loader: int, spent: Sequence[int]) -> dict[str, float
     a share of "other", it is not known.
     """
     turns = run.turns(loader)
-    idle = [one.idle for one in turns if one.idle]
-    waits = sum(one.phases_ns[WAIT] - (one.first_wait_ns or 0) for one in turns)  # as in `idle`, without start-up
-    if not idle:
+    idle = in_waits(turns)
+    if idle is None:
         return None
-    share = min(1.0, sum(one.idle_ns for one in idle) / waits) if waits else 0.0
+    later = [(one.turns, 0) if one.first_wait_ns is None else (one.turns - 1, one.first_wait_ns) for one in turns]
+    waits = sum(one.phases_ns[WAIT] for one in turns) - sum(first for _, first in later)  # as in `idle`: no start-up
+    share = min(1.0, idle.s * sum(count for count, _ in later) / (waits * _NS)) if waits else 0.0
     besides = besides_share(run, loader)
     lines = (one for process in run.of_script() for one in process.of(LoopSums) if one.loader == loader)
     asked = sum(sum(one.wait_parts_ns[SAMPLER : SAMPLER + 1]) for one in lines)
-    in_waits = min(1.0, asked / max(1, spent[ROWS.index("sampler")]))
+    of_waits = min(1.0, asked / max(1, spent[ROWS.index("sampler")]))
     other = {} if besides is None else {"other": besides}
-    return {**dict.fromkeys(_WAITS, share), "sampler": 1 - in_waits + in_waits * share, **other}
+    return {**dict.fromkeys(_WAITS, share), "sampler": 1 - of_waits + of_waits * share, **other}
 
 
 def _rows_of(

@@ -5,7 +5,7 @@ Each function knows one kind of cause. Where the figures support two causes of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pipebench.results.account import Account, Cause
@@ -13,6 +13,7 @@ from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
 from pipebench.watch.read.account import STARTS
 from pipebench.watch.read.all_made import times_made
 from pipebench.watch.read.gather import NO_LOADER, Run, loaders_found
+from pipebench.watch.read.growing import Grown
 from pipebench.watch.read.host_use import worker_threads
 from pipebench.watch.read.in_loop import between_loops
 from pipebench.watch.read.loop_causes import callbacks, padding, preparing, training
@@ -328,7 +329,7 @@ KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
 )  # fmt: skip
 
 
-def causes(run: Run, result: WatchResult, account: Account) -> tuple[Cause, ...]:
+def causes(run: Run, result: WatchResult, account: Account, grown: Mapping[int, Grown]) -> tuple[Cause, ...]:
     """The causes that matter, first the one that could save most; then memory that grows, training, what is done once.
 
     What may be a wait for a device stands behind the others. Where nobody knows what could be saved, it may be all.
@@ -336,7 +337,7 @@ def causes(run: Run, result: WatchResult, account: Account) -> tuple[Cause, ...]
     Those of the loops take 5 % of the loops' time and 2 % of the recorded run or more, and something could be saved of
     them as far as is known.
     """
-    seen = Seen(run, result, account)
+    seen = Seen(run, result, account, grown)
     found = [cause for kind in KINDS for cause in kind(seen)]
     least = max(MATTERS * seen.loops_s, _OF_RUN * (account.wall_s - seen.s("not-recorded")))
     large = [one for one in found if one.s >= least > 0 and one.recoverable_s != 0.0]

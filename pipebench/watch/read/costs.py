@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from pipebench.results.costs import KEPT, LoopCosts
+from pipebench.watch.read.device_idle import in_waits
 from pipebench.watch.read.gather import Process, Run
 from pipebench.watch.read.hand_off import FollowedBatch, assumed_s, explained_s, matched, pin_s, received_s
 from pipebench.watch.read.script_cpu import stretches
@@ -83,14 +84,13 @@ def loop_costs(run: Run, found: LoaderFound) -> LoopCosts | None:
 
 def _on_unseen_device(turns: Sequence[LoopSums]) -> bool:
     """Whether batches were copied to a CUDA device whose idle time is not known: then nobody knows what it does."""
-    return any(one.phases_ns[TRANSFER] for one in turns) and not any(one.idle for one in turns)
+    return any(one.phases_ns[TRANSFER] for one in turns) and in_waits(turns) is None
 
 
 def _device_s(turns: Sequence[LoopSums], iteration_s: float) -> float:
     """Seconds of an iteration without those in which the device was idle in the wait; 0 if there is no device."""
-    idle = [one.idle for one in turns if one.idle]
-    waits = sum(one.waits for one in idle)
-    return max(0.0, iteration_s - sum(one.idle_ns for one in idle) * _NS / waits) if waits else 0.0
+    idle = in_waits(turns)
+    return max(0.0, iteration_s - idle.s) if idle is not None else 0.0
 
 
 def _turns_of_pass(run: Run, loader: int) -> int | None:

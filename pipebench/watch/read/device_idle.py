@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from pipebench.watch.read.gather import Run
+from pipebench.watch.record.lines import LoopSums
 from pipebench.watch.record.record_file import OTHER
+
+
+class MeanIdle(NamedTuple):
+    """The mean idle time of a device in a wait, in seconds, and in how many waits it was measured."""
+
+    s: float
+    waits: int
+
+
+def in_waits(turns: Iterable[LoopSums]) -> MeanIdle | None:
+    """The idle time in the waits of these lines. None: no device, or no wait was measured."""
+    found = [one.idle for one in turns if one.idle]
+    waits = sum(one.waits for one in found)
+    return MeanIdle(sum(one.idle_ns for one in found) * 1e-9 / waits, waits) if waits else None
 
 
 def besides_share(run: Run, loader: int) -> float | None:

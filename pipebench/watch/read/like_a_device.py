@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from statistics import median, quantiles
 
-from pipebench.watch.read.device_idle import besides_share
+from pipebench.watch.read.device_idle import besides_share, in_waits
 from pipebench.watch.read.gather import Run
 from pipebench.watch.record.lines import LoopSums
 from pipebench.watch.record.record_file import OTHER
@@ -22,7 +22,7 @@ def like_a_device(run: Run, loader: int) -> bool:
     clock tells it; without that, it is always so: the host's clock does not tell a wait for the device from work.
     """
     turns = run.turns(loader)
-    if any(one.idle for one in turns):
+    if in_waits(turns) is not None:
         return besides_share(run, loader) is None
     single = [
         (one.phases_ns[OTHER], one.process_cpu_ns - before.process_cpu_ns)

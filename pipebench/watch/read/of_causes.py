@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,6 +10,7 @@ from pipebench.results.account import Account, AccountRow
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.watch.read.device_idle import besides_share
 from pipebench.watch.read.gather import Run
+from pipebench.watch.read.growing import Grown
 from pipebench.watch.read.in_loop import Apart, told_apart
 from pipebench.watch.record.lines import LoopSums, PassBegun
 from pipebench.watch.record.spent import TimeSpent
@@ -20,11 +22,15 @@ ONCE = ("interpreter", "before-loops", "after-loops", "exit", "not-recorded")
 
 @dataclass(frozen=True)
 class Seen:
-    """What the causes are read from. `s(code, ...)` is the time of these rows in the loops that train."""
+    """What the causes are read from. `s(code, ...)` is the time of these rows in the loops that train.
+
+    `grown` has the phase that takes longer and longer, of each loop that has one.
+    """
 
     run: Run
     result: WatchResult
     account: Account
+    grown: Mapping[int, Grown]
 
     def rows(self, *codes: str, loader: int | None = None) -> list[AccountRow]:
         """The rows of these codes, or of all."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pipebench.results.watched import PhaseResult, WatchResult
+from pipebench.watch.read.device_idle import in_waits
 from pipebench.watch.read.gather import Run
 from pipebench.watch.read.in_loop import FEWEST, FEWEST_TURNS, needs_core, summed, with_neighbours, words_of
 from pipebench.watch.read.moves import busy, idle_cores
@@ -44,7 +45,7 @@ def prepared(run: Run, loader: int) -> Prepared | None:
     lines = run.looks(loader)
     early = [one for line in lines for one in line.places if one.early]
     looks = sum(one.forward_looks for one in lines) + sum(one.looks for one in early)
-    on_device = any(one.idle for one in run.turns(loader))  # then a line of the loop may copy to it
+    on_device = in_waits(run.turns(loader)) is not None  # then a line of the loop may copy to it
     before = [one for one in early if one.functions or not on_device]
     found = [one for one in with_neighbours(summed(before)) if needs_core(one) and not _other_work(one)]
     if looks < FEWEST or sum(one.turns for one in lines) < FEWEST_TURNS or not found:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
 
 from pipebench.results.batches import DeviceIdle, SpanResult
 from pipebench.results.costs import LoopCosts
@@ -16,8 +17,10 @@ from pipebench.watch.read.account import account, made_in_loop
 from pipebench.watch.read.bound import bound_result
 from pipebench.watch.read.causes import causes
 from pipebench.watch.read.costs import loop_costs
-from pipebench.watch.read.described import again, content, made_by, place, single, slowest
+from pipebench.watch.read.described import slowest
+from pipebench.watch.read.device_idle import in_waits
 from pipebench.watch.read.drilled import drilled_rows, drilling_notes
+from pipebench.watch.read.each_loader import loader_result, stage_results
 from pipebench.watch.read.gather import (
     NO_LOADER,
     Process,
@@ -30,8 +33,9 @@ from pipebench.watch.read.gather import (
     percentile,
     shown_time,
 )
+from pipebench.watch.read.growing import grown
 from pipebench.watch.read.hand_off import hand_off
-from pipebench.watch.read.host_use import busy_shares, host, host_notes, script_cores, workers
+from pipebench.watch.read.host_use import busy_shares, host, host_notes, workers
 from pipebench.watch.read.moves import in_its_words, move_of_run
 from pipebench.watch.read.notes import (
     loader_notes,
@@ -45,8 +49,8 @@ from pipebench.watch.read.notes import (
     unseen,
 )
 from pipebench.watch.read.prepared import idle_of, with_prepared
-from pipebench.watch.read.series import by_worker, over_time
-from pipebench.watch.read.settled import Settled, count, seen, settled, without_first
+from pipebench.watch.read.series import over_time
+from pipebench.watch.read.settled import Settled, count, seen, settled
 from pipebench.watch.read.settled import iterations as counted_in
 from pipebench.watch.read.slower_steps import with_less_kept
 from pipebench.watch.read.together import sharing, with_training
@@ -54,12 +58,7 @@ from pipebench.watch.read.verdict import diagnose, nothing_watched
 from pipebench.watch.read.waiting import wait_parts
 from pipebench.watch.read.without_workers import with_one_tensor
 from pipebench.watch.record.lines import (
-    FetchSums,
     LoaderFound,
-    LoopSums,
-    PassBegun,
-    PassEnded,
-    StageName,
 )
 from pipebench.watch.record.options import WatchOptions
 from pipebench.watch.record.record_file import PHASES, WAIT, WITHOUT_GRADIENTS, WORKERS
@@ -68,7 +67,6 @@ __all__ = ["gather", "summarise"]
 _NS = 1e-9
 _BEFORE = "before-backward"
 _JUDGED = ("data", "training")
-_OF_RUN = ("verdict", "next_move", "account")
 
 
 def summarise(
@@ -86,14 +84,52 @@ def summarise(
     `footprint` and `looks` are what was seen from outside, as is `lived`: when the script's process was started and
     when it had ended, in nanoseconds of the monotonic clock. `stood` is what stood still meanwhile.
     """
-    footprint, looks = footprint or Footprint(), looks or Looks()
-    shown = shown_time(processes, 0 if options.bound else options.warmup)
-    described = loaders_found(processes)
-    run = Run(processes, shown, tuple(sorted(described)))
-    whole_run = dataclasses.replace(run, shown=ShownTime(end=shown.end))
-    loaders = tuple(_loader(run, one) for one in described.values() if options.loader in (None, one.loader))
+    found = _Found(
+        processes, options, status, usable_cores, footprint or Footprint(), looks or Looks(), lived, stood,
+        shown_time(processes, 0 if options.bound else options.warmup), loaders_found(processes),
+    )  # fmt: skip
+    result = _tables(found, options.loader)
+    whole = options.loader is None or options.bound or not result.loaders
+    of_run = _judged(found, result if whole else _tables(found, None))  # --loader limits the tables: the run stays
+    return dataclasses.replace(result, verdict=of_run.verdict, next_move=of_run.next_move, account=of_run.account)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What `summarise` was given, with the time that is shown and the loaders that were iterated."""
+
+    processes: list[Process]
+    options: WatchOptions
+    status: int
+    usable_cores: float
+    footprint: Footprint
+    looks: Looks
+    lived: tuple[int, int] | None
+    stood: Standstill
+    shown: ShownTime
+    described: dict[int, LoaderFound]
+
+    @cached_property
+    def run(self) -> Run:
+        return Run(self.processes, self.shown, tuple(sorted(self.described)))
+
+    @cached_property
+    def loaders(self) -> tuple[LoaderResult, ...]:
+        return tuple(loader_result(self.run, one) for one in self.described.values())
+
+    @cached_property
+    def stages(self) -> tuple[StageResult, ...]:
+        return tuple(stage for one in self.loaders for stage in stage_results(self.run, one.loader))
+
+
+def _tables(given: _Found, loader: int | None) -> WatchResult:
+    """The tables of one loader, or of all. What is said of the run is still missing."""
+    run, options, status, usable_cores = given.run, given.options, given.status, given.usable_cores
+    processes, footprint, looks = given.processes, given.footprint, given.looks
+    whole_run = dataclasses.replace(run, shown=ShownTime(end=given.shown.end))
+    loaders = tuple(one for one in given.loaders if loader in (None, one.loader))
     in_loop = _in_loop(run, loaders)
-    stages = tuple(stage for one in loaders for stage in _stages(run, one.loader))
+    stages = tuple(one for one in given.stages if loader in (None, one.loader))
     turns = [one for loader in in_loop for one in run.turns(loader)]
     iterations = counted_in(run, {loader: run.turns(loader) for loader in in_loop})
     steady = settled(run, in_loop)
@@ -106,7 +142,7 @@ def summarise(
     numbers = [one.loader for one in loaders]
     used, made = host(run, numbers, footprint), tuple(workers(run, numbers, footprint, in_loop))
     nothing, lines = nothing_watched(processes), [one for process in run.of_script() for one in process.lines]
-    result = WatchResult(
+    return WatchResult(
         verdict=nothing,
         next_move=None,
         stages=stages,
@@ -136,7 +172,7 @@ def summarise(
         notes=(
             *loader_notes(run, loaders),
             *process_notes(run, status, footprint),
-            *standstill_notes(stood, lived),
+            *standstill_notes(given.stood, given.lived),
             *tools_left_on(run),
             *stopped_workers(run, footprint),
             *span_notes(run, options.functions, stages),
@@ -149,25 +185,27 @@ def summarise(
         drilled=drilled_rows(run, stages, looks),
         wait_parts=wait_parts(steady.values(), loop[WAIT].s_per_iteration) if loop else (),
         bound=bound_result(lines) if options.bound and not nothing.lacks else None,
-        costs=() if options.bound else _costs(run, described, in_loop),
+        costs=() if options.bound else _costs(run, given.described, in_loop),
         spans=spans,
         over_time=None if options.bound else over_time(run, in_loop, max(1, main.workers) if main else 1, footprint),
     )
-    if options.loader is not None and loaders and not options.bound:  # it limits the tables: the run stays what it was
-        of_all = summarise(
-            processes, dataclasses.replace(options, loader=None), status, usable_cores, footprint, looks, lived, stood
-        )
-        return dataclasses.replace(result, **{name: getattr(of_all, name) for name in _OF_RUN})
-    given = busy_shares(made), made_in_loop(loaders), idle_of(result), usable_cores
-    found = None if options.bound else account(run, lived, *given)
-    result = dataclasses.replace(result, account=(where := with_less_kept(with_one_tensor(found, result), run)))
+
+
+def _judged(given: _Found, result: WatchResult) -> WatchResult:
+    """The result, with what it says of the run: its account, the verdict and the next move."""
+    run, options, loaders = given.run, given.options, result.loaders
+    busy, alone = busy_shares(result.workers), made_in_loop(loaders)
+    where = None if options.bound else account(run, given.lived, busy, alone, idle_of(result), given.usable_cores)
+    grows = grown(run) if where is not None else {}
+    where = with_less_kept(with_one_tensor(where, result), grows)
+    result = dataclasses.replace(result, account=where)
     verdict, next_move = diagnose(result, _by_threads(run))
-    if described and not loaders:
-        verdict = Verdict("no-such-loader", loader=options.loader, loaders=len(set(described) - {NO_LOADER}))
+    if given.described and not loaders:
+        verdict = Verdict("no-such-loader", loader=options.loader, loaders=len(set(given.described) - {NO_LOADER}))
     if where is not None and loaders:
-        where = dataclasses.replace(where, causes=causes(run, result, where))
+        where = dataclasses.replace(where, causes=causes(run, result, where, grows))
         starts = verdict.single == "left" or verdict.start_iterations  # of these, the start of passes is judged
-        move = move_of_run(next_move, where.causes, usable_cores)
+        move = move_of_run(next_move, where.causes, given.usable_cores)
         next_move = move if verdict.limit in _JUDGED or starts else None
     next_move = in_its_words(next_move, dataclasses.replace(result, verdict=verdict))
     return dataclasses.replace(result, verdict=verdict, next_move=next_move, account=where)
@@ -227,159 +265,13 @@ def _spans(groups: Iterable[Settled], loop: tuple[PhaseResult, ...]) -> tuple[Sp
     return tuple(sorted(rows, key=lambda one: -one.s_per_iteration))
 
 
-def _loader(run: Run, described: LoaderFound) -> LoaderResult:
-    number = described.loader
-    turns, sums = run.turns(number), [one for _, one in run.sums(number)]
-    firsts = [one.first_wait_ns * _NS for one in turns if one.first_wait_ns is not None]
-    samples, lengths = sum(one.samples for one in sums), added(one.lengths for one in sums)
-    made = count(turns)
-    later = made - len(firsts)
-    waits = sum(one.phases_ns[WAIT] - (one.first_wait_ns or 0) for one in turns) * _NS
-    rest = sum(sum(one.phases_ns) - one.phases_ns[WAIT] for one in turns) * _NS
-    workers_seen = any(process.role == "worker" and process.loader == number for process in run.processes)
-    inside = sum(spent for one in sums for spent in one.stages_ns.values()) * _NS
-    where = place(described.made)
-    return LoaderResult(
-        loader=number,
-        dataset=described.dataset,
-        workers=described.workers,
-        batch_size=described.batch_size,
-        start_method=described.start_method,
-        watched=workers_seen or not described.workers,
-        training=any(one.trained for one in turns),
-        passes=sum(one.loader == number for process in run.of_script() for one in process.of(PassBegun)),
-        iterations=made,
-        s_per_iteration=waits / later + rest / made if later else None,
-        wait_s_per_iteration=waits / later if later else None,
-        startup_s=_startup(run, number),
-        first_batch_s=firsts[0] if firsts else None,
-        later_first_batch_s=sum(firsts[1:]) / len(firsts[1:]) if len(firsts) > 1 else None,
-        later_startup_s=_later_startup(run, number),
-        pass_end_s=_pass_end(run, number),
-        batches=sum(one.batches for one in sums),
-        single=single(run, number),
-        samples=samples,
-        sample_s=inside / samples if samples else None,
-        sample_cpu_s=sum(one.cpu_ns for one in sums) * _NS / samples if samples else None,
-        sample_p50_s=percentile(lengths, 0.5),
-        sample_p95_s=percentile(lengths, 0.95),
-        sample_p99_s=percentile(lengths, 0.99),
-        failed_batches=sum(one.failed for one in sums),
-        script_cores=script_cores(without_first(turns)),
-        file=where.file,
-        line=where.line,
-        made_by=made_by(described.made),
-        again=again(run, number),
-        beside=bool(turns) and all(one.beside and not one.trained for one in turns),
-        content=content(one.content for one in sums),
-        undivided=described.undivided,
-        shards=described.shards,
-    )
-
-
-def _startup(run: Run, loader: int) -> float | None:
-    """Seconds from the start of the first iterator's construction to its first batch, even if that was warm-up.
-
-    None if no second batch of that pass was asked for: then no line tells when the first one came.
-    """
-    for process in run.of_script():
-        begun = [one.begin for one in process.of(PassBegun) if one.loader == loader and one.number == 0]
-        turns = (one for one in process.of(LoopSums) if one.loader == loader and one.number_of_pass == 0)
-        first = next((at for one in turns if (at := _first_batch(one)) is not None), None)
-        if begun and first is not None:
-            return (first - begun[0]) * _NS
-    return None
-
-
-def _first_batch(turns: LoopSums) -> int | None:
-    """The moment at which the first batch of a pass came; None if it did not come in these iterations."""
-    return None if turns.first_wait_ns is None else turns.begin + turns.first_wait_ns
-
-
-def _later_startup(run: Run, loader: int) -> float | None:
-    """The same start-up time, as the mean over the later passes that are shown."""
-    begun = {
-        one.number: one.begin for process in run.of_script() for one in process.of(PassBegun) if one.loader == loader
-    }
-    found = [
-        at - begun[one.number_of_pass]
-        for one in run.turns(loader)
-        if (at := _first_batch(one)) is not None and one.number_of_pass and one.number_of_pass in begun
-    ]
-    return sum(found) * _NS / len(found) if found else None
-
-
-def _pass_end(run: Run, loader: int) -> float | None:
-    """Mean seconds of the last `next()` of a pass, over the passes that came to their end."""
-    found = [
-        one.wait_ns
-        for process in run.of_script()
-        for one in process.of(PassEnded)
-        if one.loader == loader and one.how == "exhausted"
-    ]
-    return sum(found) * _NS / len(found) if found else None
-
-
-def _stages(run: Run, loader: int) -> list[StageResult]:
-    """The stages of one loader, the largest first. Each process numbers its own stages; rows are by kind and name."""
-    sums = run.sums(loader)
-    samples = sum(record.samples for _, record in sums)
-    busy = sum(record.busy_ns for _, record in sums) * _NS
-    if not samples:
-        return []
-    wall: dict[StageName, dict[int, float]] = {}
-    per_process: dict[int, int] = {}
-    for process, record in sums:
-        per_process[process.pid] = per_process.get(process.pid, 0) + record.samples
-        for number, spent in record.stages_ns.items():
-            key = process.stage(number)
-            row = wall.setdefault(key, {})
-            row[process.pid] = row.get(process.pid, 0.0) + spent * _NS
-    if feeder := sum(record.pickled.wall_ns for _, record in sums):
-        key = StageName("serialise", "queue feeder thread")
-        wall[key] = {0: feeder * _NS}
-    each = by_worker(run.processes, loader, per_process)
-    whole = _whole_shares(sums, busy)
-    rows = [
-        dataclasses.replace(
-            _stage(key, loader, samples, row, busy, per_process),
-            by_worker_s=each(row),
-            whole_share=whole.get(key),
-            holds=key.holds,
-        )
-        for key, row in wall.items()
-    ]
-    return sorted(rows, key=lambda one: -one.exclusive_s_per_sample)
-
-
-def _whole_shares(sums: list[tuple[Process, FetchSums]], busy: float) -> dict[StageName, float]:
-    """The share of the workers' time of each function with the stages inside it. Functions that call each other: 1."""
-    spent: Counter[StageName] = Counter()
-    for process, record in sums:
-        timed = {number: one for number, one in record.whole_ns.items() if number not in process.left}
-        spent.update({process.stage(number): one for number, one in timed.items()})
-    return {key: min(1.0, one * _NS / busy) for key, one in spent.items()} if busy else {}
-
-
-def _stage(
-    key: StageName, loader: int, samples: int, row: dict[int, float], busy: float, per_process: dict[int, int]
-) -> StageResult:
-    total = sum(row.values())
-    spread = [spent / per_process[pid] for pid, spent in row.items() if per_process.get(pid)]
-    least, most = (min(spread), max(spread)) if len(spread) > 1 else (None, None)
-    share = total / busy if busy else 0.0
-    return StageResult(key.name, key.kind, loader, samples, total / samples, share, key.includes_read, least, most)
-
-
 def _device_idle(groups: Iterable[Settled], loop: tuple[PhaseResult, ...]) -> DeviceIdle | None:
     """The device's idle time in an iteration: the mean of a wait, for each loader that the iteration waits for."""
     waits, idle = 0, 0.0
     for lines, weight in groups:
-        found = [one.idle for one in lines if one.idle]
-        measured = sum(one.waits for one in found)
-        if measured:
-            idle += sum(one.idle_ns for one in found) * _NS / measured * count(lines) * weight
-            waits += measured
+        if (mean := in_waits(lines)) is not None:
+            idle += mean.s * count(lines) * weight
+            waits += mean.waits
     if not waits:
         return None
     return DeviceIdle(idle, min(1.0, idle / (sum(one.s_per_iteration for one in loop) or 1.0)), waits)

@@ -158,7 +158,7 @@ def test_two_small_tensors_are_no_hand_off_that_could_be_cheaper(tensors: int, s
     result: Any = SimpleNamespace(hand_off=handed, loaders=(loader,), loaders_in_loop=(1,))
     run = Run([Process([ProcessStarted(1, "script", 0), LoopSums(1, 0, turns=100)])], ShownTime(), (1,))
     account = Account(2.0, (AccountRow("receive", 0.1, 1, 0.1), AccountRow("unpickle", 0.2, 1, 0.2)))
-    (found,) = hand_off(Seen(run, result, account))
+    (found,) = hand_off(Seen(run, result, account, {}))
     assert found.s == found.recoverable_s == pytest.approx(s, rel=0.1)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from planted_runs import MS, TRAINS, Planted
 
 from pipebench.render import watched
 from pipebench.results import report
 from pipebench.results.watched import WatchResult
+from pipebench.watch.read import growing, summary
+from pipebench.watch.read.each_loader import loader_result, stage_results
 from pipebench.watch.read.gather import Process
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.options import WatchOptions
@@ -42,6 +45,19 @@ def test_what_another_loader_wastes_is_said_in_text_and_json() -> None:
 def test_the_loader_with_the_waste_has_the_same_beginning() -> None:
     run = _two()
     assert _result(run, 1).account == _result(run, None).account
+
+
+def test_the_records_of_each_loader_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: dict[str, list[int]] = {"loaders": [], "stages": [], "grown": []}
+    monkeypatch.setattr(
+        summary, "loader_result", lambda run, one: read["loaders"].append(one.loader) or loader_result(run, one)
+    )
+    monkeypatch.setattr(
+        summary, "stage_results", lambda run, one: read["stages"].append(one) or stage_results(run, one)
+    )
+    monkeypatch.setattr(growing, "_of_loop", lambda run, one: read["grown"].append(one))
+    _result(_two(), 2)
+    assert read == {"loaders": [1, 2], "stages": [1, 2], "grown": [1, 2]}
 
 
 def test_a_loader_that_was_not_iterated_has_no_causes() -> None:
