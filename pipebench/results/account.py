@@ -65,6 +65,11 @@ class Cause:
         """The most that could be saved as far as is known: all of it, where nothing is known."""
         return self.s if self.recoverable_s is None else self.recoverable_s
 
+    @property
+    def ranked_s(self) -> float:
+        """By what causes are put in order: `at_most_s`, but of a stream that begins anew only what is known."""
+        return float(self.values.get("kept_s", self.at_most_s))
+
 
 @dataclass(frozen=True)
 class Account:

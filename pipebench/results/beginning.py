@@ -37,7 +37,7 @@ def beginning(found: WatchResult) -> Beginning:
     """The code and the first sentences of a watched run, from the same figures."""
     limit, causes = found.verdict.limit, found.account.causes if found.account is not None else ()
     in_loops = [one for one in causes if one.code not in (*_ONCE, "training", *_APART)]
-    in_loops = [one for one in in_loops if one.at_most_s >= _BESIDE_FIRST * in_loops[0].at_most_s][:_MOST_CAUSES]
+    in_loops = [one for one in in_loops if one.at_most_s >= _BESIDE_FIRST * in_loops[0].ranked_s][:_MOST_CAUSES]
     if found.account is None or not (in_loops or limit in ("data", "training")):
         return Beginning(limit)
     said = in_loops or [one for one in causes if one.code not in _APART]
