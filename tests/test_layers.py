@@ -35,7 +35,8 @@ HOUSE = {
     "render.html": "markup outline page",
     "render.notebook": "",
     "syncpoints": "placement book reviewed_operators modes session examine",
-    "predict": "cores loader load bounds asked intervals one_machine planning passports untried room more_workers",
+    "predict": "cores loader load bounds asked intervals one_machine ladder planning passports untried room "
+    "more_workers",
     "watch.record": "options orders line pace spent kernel_counts from_handlers bound_lines trial_lines program_lines "
     "worker_lines device_lines lines patches own_code exclusive_time record_file last_sample recording sampling "
     "thread_pools memory",

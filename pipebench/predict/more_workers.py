@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import count, takewhile
+import math
 
 from pipebench.predict.asked import handed_over
 from pipebench.predict.intervals import expected
+from pipebench.predict.ladder import ladder
 from pipebench.predict.load import borne_out
 from pipebench.predict.loader import Setting, short_pass
 from pipebench.predict.planning import foreseen
@@ -23,21 +24,19 @@ def most_workers(cores: float) -> float:
     return min(_MOST, _MOST_PER_CORE * max(1.0, cores))
 
 
-def ladder(lowest: int, most: float) -> list[int]:
-    """Numbers of workers from `lowest` up to `most`, each twice the one before; none if already the lowest is more."""
-    return [*takewhile(lambda rung: rung <= most, (lowest << doubled for doubled in count()))]
-
-
 def more_workers(passport: Passport, room: Room) -> tuple[int, Speedup] | None:
     """The number of workers that brings most, of a ladder above the present number, and the speed-up of the loop.
 
-    Each rung has twice as many workers as the one before. Of numbers that bring nearly the same, it is the smallest.
-    Where there is no room for the lowest rung, the most that there is room for are the only one. None: for no more.
+    Each rung has twice as many workers as the one before. Besides, there are as many as cores, and as the parts of the
+    work: each has one of them then, or two. Of numbers that bring nearly the same, it is the smallest. Where there is
+    no room for any rung, the most that there is room for are the only one. None: for no more.
     """
     passport = borne_out(passport)
     costs, ahead = passport.costs, passport.costs.prefetch_factor
     lowest = max(1, 2 * costs.workers)
-    known = ladder(lowest, most_workers(passport.cores)) or [lowest]
+    between = (passport.cores, room.parts, room.parts and math.ceil(room.parts / 2))
+    more = [one for one in between if one is not None and int(one) > costs.workers]
+    known = ladder(lowest, most_workers(passport.cores), more) or [lowest]
     fewer = range(lowest - 1, costs.workers, -1)
     rungs = [one for one in known if not room.lacks(one)] or [one for one in fewer if not room.lacks(one)][:1]
     if not rungs:

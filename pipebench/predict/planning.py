@@ -11,6 +11,7 @@ from pipebench.errors import UsageError
 from pipebench.predict.asked import changed, handed_over
 from pipebench.predict.bounds import bounds, core_s
 from pipebench.predict.intervals import around, expected, predicted
+from pipebench.predict.ladder import ladder
 from pipebench.predict.load import MODEL_ERROR, borne_out, present
 from pipebench.predict.loader import Setting, short_pass, simulate
 from pipebench.predict.one_machine import one_machine
@@ -187,13 +188,17 @@ class _Question:
         return sorted(rungs, key=lambda one: one.workers)
 
     def _ladder(self, ahead: int) -> Iterator[Prediction]:
-        best, worse, workers = 0.0, 0, 0 if self.asked.prefetch_factor is None else 1
-        while worse < 2 and workers <= _MOST_WORKERS:
+        """Rungs until two doublings bring no more. Beyond the batches of a pass, a worker would have none to make."""
+        best, worse, turns = 0.0, 0, self.passport.costs.turns
+        rungs = ladder(1, min(_MOST_WORKERS, turns or _MOST_WORKERS), (self.cores, turns))
+        for workers in rungs if self.asked.prefetch_factor is not None else [0, *rungs]:
             row = self._row(workers, ahead)
-            worse = 0 if _rate(row) > best * _HELPS else worse + 1
+            doubled = workers & (workers - 1) == 0
+            worse = 0 if _rate(row) > best * _HELPS else worse + doubled
             best = max(best, _rate(row))
             yield row
-            workers = max(1, 2 * workers)
+            if worse == 2:
+                return
 
     @property
     def here(self) -> bool:

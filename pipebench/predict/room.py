@@ -28,6 +28,17 @@ class Room:
     free_bytes: float | None = None
     ranks: int = 1
 
+    @property
+    def parts(self) -> int | None:
+        """Into how many parts the work can be divided: the shards, or the batches of a pass. None: not known."""
+        known = [int(one) for one in (self.loader.shards, self.batches) if one]
+        return min(known, default=None)
+
+    def most(self, workers: int) -> int:
+        """The largest number of workers up to `workers` for which nothing is lacking, but no fewer than now."""
+        fits = (one for one in range(workers, self.workers, -1) if self.lacks(one) is None)
+        return next(fits, self.workers)
+
     def lacks(self, workers: int) -> Lacking | None:
         """What so many workers have too little of. None: nothing is known to be lacking."""
         if 0 < (self.loader.shards or 0) < workers:

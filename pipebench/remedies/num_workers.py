@@ -15,7 +15,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pipebench.predict.more_workers import ladder, most_workers
+from pipebench.predict.ladder import ladder
+from pipebench.predict.more_workers import most_workers
 from pipebench.predict.room import PREFETCH_FACTOR
 from pipebench.remedies.persistent_workers import KEEPS
 from pipebench.remedies.seen import TRY_FROM, WORTH, Seen, without

@@ -31,14 +31,22 @@ def test_the_ladder_ends_where_workers_no_longer_help() -> None:
 
 def test_the_ladder_has_the_present_workers_which_stay_if_no_others_bring_more() -> None:
     found = _plan(replace(COMPUTING, workers=12, iteration_s=0.1 / 12), cores=12.0)
-    assert [one.workers for one in found.predictions] == [0, 1, 2, 4, 8, 12, 16, 32, 64]
+    assert [one.workers for one in found.predictions] == [0, 1, 2, 4, 8, 12, 16, 32]
     assert found.chosen.workers == 12 and found.is_present
     many = _plan(replace(COMPUTING, workers=12, iteration_s=0.05))
     assert [one.workers for one in many.predictions] == [0, 1, 2, 4, 8, 12] and many.chosen.workers == 12
     more = _plan(replace(SLEEPING, workers=3, iteration_s=0.1 / 3))
     assert [one.workers for one in more.predictions][:5] == [0, 1, 2, 3, 4] and more.chosen.workers == 16
     elsewhere = _plan(replace(COMPUTING, workers=12, iteration_s=0.1 / 12), cores=12.0, others=0.0)
-    assert elsewhere.chosen.workers == 16 and 12 not in [one.workers for one in elsewhere.predictions]
+    assert elsewhere.chosen.workers == 12 and not elsewhere.is_present
+
+
+def test_the_ladder_has_the_cores_and_ends_with_the_batches_of_a_pass() -> None:
+    six = _plan(COMPUTING, cores=6.0)
+    assert [one.workers for one in six.predictions] == [0, 1, 2, 4, 6, 8, 16] and six.chosen.workers == 6
+    passes = _plan(replace(SLEEPING, turns=12))
+    assert [one.workers for one in passes.predictions] == [0, 1, 2, 4, 8, 12] and passes.chosen.workers == 12
+    assert [one.workers for one in _plan(replace(SLEEPING, turns=1)).predictions] == [0, 1]
 
 
 def test_a_rate_that_storage_or_network_limit_was_never_checked() -> None:

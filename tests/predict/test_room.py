@@ -48,9 +48,9 @@ def test_ranks_share_the_memory_for_batches() -> None:
     assert _room(used=used, ranks=2).lacks(5) is None and _room(used=used, ranks=2).lacks(6) == "shared-memory"
 
 
-@pytest.mark.parametrize(("most", "found"), [(64, 8), (8, 8), (7, 4), (3, 3), (2, None)])
+@pytest.mark.parametrize(("most", "found"), [(64, 8), (8, 8), (7, 7), (3, 3), (2, None)])
 def test_no_more_workers_are_predicted_than_there_is_room_for(most: int, found: int | None) -> None:
-    """Eight workers would bring the most. Where there is no room for twice the present ones, the most are predicted."""
+    """Eight workers would bring the most. Of fewer shards, each has a worker."""
     sleeping = Passport(made(blocked=0.08, step=0.01, workers=2, iteration_s=0.04), (), 8.0)
     told = more_workers(sleeping, _room(shards=most, handed=None))
     assert (told[0] if told is not None else None) == found

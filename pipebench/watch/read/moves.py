@@ -130,7 +130,7 @@ def _of_all_ranks(one: Speedup, host: HostUse | None, own_cores: float) -> Speed
 def _with_prediction(move: NextMove, result: WatchResult, main: LoaderResult) -> NextMove:
     """The move with the number of workers that is predicted to bring most, if enough was recorded for a prediction."""
     passport = _passport(result, main)
-    found = more_workers(passport, _room(result, main)) if passport is not None else None
+    found = more_workers(passport, room_of(result, main)) if passport is not None else None
     if passport is None or found is None:
         return move
     costs, (workers, predicted) = passport.costs, found
@@ -140,10 +140,10 @@ def _with_prediction(move: NextMove, result: WatchResult, main: LoaderResult) ->
 
 def lacking(result: WatchResult, main: LoaderResult) -> Lacking | None:
     """What one more worker would have too little of. None: nothing is known to be lacking."""
-    return _room(result, main).lacks(main.workers + 1)
+    return room_of(result, main).lacks(main.workers + 1)
 
 
-def _room(result: WatchResult, main: LoaderResult) -> Room:
+def room_of(result: WatchResult, main: LoaderResult) -> Room:
     """What there is for more workers, as far as it was recorded."""
     host, costs = result.host, next((one for one in result.costs if one.loader == main.loader), None)
     ranks = 1 if host is None else host.ranks

@@ -14,7 +14,7 @@ from pipebench.results.watched import PhaseResult, WatchResult
 from pipebench.watch.read.device_idle import in_waits
 from pipebench.watch.read.gather import Run
 from pipebench.watch.read.in_loop import FEWEST, FEWEST_TURNS, needs_core, summed, with_neighbours, words_of
-from pipebench.watch.read.moves import busy, idle_cores
+from pipebench.watch.read.moves import busy, idle_cores, room_of
 from pipebench.watch.record.record_file import FORWARD
 from pipebench.watch.record.trial_lines import PlaceLooks
 
@@ -65,14 +65,15 @@ def _other_work(place: PlaceLooks) -> bool:
 class Idle(NamedTuple):
     """The workers of a loader, the share of the time for which they are busy, and the cores that none uses.
 
-    `cores` is a share of the `usable` ones. Without workers, `busy` is the share for which the loop makes batches.
-    `threads` is how many cores the script's own process uses, and so perhaps the work in its loop: a worker has one.
+    `cores` is a share of the usable ones. Without workers, `busy` is the share for which the loop makes batches.
+    There may be `most` workers: as many as cores, if there are data and memory for them. `threads` is how many cores
+    the script's own process uses, and so perhaps the work in its loop: a worker has one.
     """
 
     workers: int
     busy: float
     cores: float
-    usable: float
+    most: int
     threads: float = 1.0
 
 
@@ -90,20 +91,18 @@ def idle_of(result: WatchResult) -> dict[int, Idle]:
         own = [worker for worker in result.workers if worker.loader == one.loader]
         idle = max(0.0, idle_cores(result, own, one.script_cores)) / result.usable_cores
         threads = max(1.0, one.script_cores or 0.0)
-        found[one.loader] = Idle(
-            one.workers, busy(own) if one.workers else one.wait_share, idle, result.usable_cores, threads
-        )
+        most = room_of(result, one).most(min(_MOST, int(result.usable_cores)))
+        found[one.loader] = Idle(one.workers, busy(own) if one.workers else one.wait_share, idle, most, threads)
     return found
 
 
 def moved(spent_s: float, loop_s: float, idle: Idle) -> Moved | None:
     """What workers would save of work that took `spent_s` of a loop of `loop_s`; None if they would save nothing.
 
-    The loop then takes as long as the workers or the cores need for the same work, at least. There may be as many
-    workers as cores, but more than now only if they save clearly more.
+    The loop then takes as long as the workers or the cores need for the same work, at least. More workers than now are
+    named only if they save clearly more.
     """
-    most = max(idle.workers, min(_MOST, int(idle.usable)))
-    counts = range(max(1, idle.workers), most + 1)
+    counts = range(max(1, idle.workers), idle.most + 1)
     found = [Moved(_saved_s(spent_s, loop_s, idle, workers), workers) for workers in counts]
     best = max((one.s for one in found), default=0.0)
     return next((one for one in found if one.s >= _NEARLY * best), None) if best > 0 else None

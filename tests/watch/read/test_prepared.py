@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from made_up_costs import made
+from made_up_loop import loader, result
 from planted_runs import TRAINS, Planted, said
 
 from pipebench.results.watched import PhaseResult, as_clocked
 from pipebench.watch.read.gather import Process, Run, ShownTime
-from pipebench.watch.read.prepared import Idle, Moved, Prepared, moved, prepared
+from pipebench.watch.read.prepared import Idle, Moved, Prepared, idle_of, moved, prepared
 from pipebench.watch.record.lines import LoopLooks, ProcessStarted
 from pipebench.watch.record.trial_lines import PlaceLooks
 from pipebench.watch.record.worker_lines import Content
@@ -47,7 +50,7 @@ def test_its_share_of_forward_is_that_of_the_looks(places, forward: int, found: 
 
 
 @pytest.mark.parametrize(
-    ("workers", "busy", "cores", "usable", "saved", "with_workers"),
+    ("workers", "busy", "cores", "most", "saved", "with_workers"),
     [
         (2, 0.1, 0.5, 2, 0.4, 2),  # all of it: the workers and the cores have room
         (1, 0.1, 0.5, 1, 0.4, 1),  # one worker needs 0.1 + 0.4 of the second
@@ -61,9 +64,9 @@ def test_its_share_of_forward_is_that_of_the_looks(places, forward: int, found: 
     ],
 )
 def test_workers_take_over_no_more_than_they_and_the_cores_have_room_for(
-    workers: int, busy: float, cores: float, usable: float, saved: float | None, with_workers: int
+    workers: int, busy: float, cores: float, most: int, saved: float | None, with_workers: int
 ) -> None:
-    found = moved(0.4, 1.0, Idle(workers, busy, cores, usable))
+    found = moved(0.4, 1.0, Idle(workers, busy, cores, most))
     assert found == (saved if saved is None else Moved(pytest.approx(saved), with_workers))
 
 
@@ -71,7 +74,7 @@ def test_work_of_many_threads_takes_a_worker_longer() -> None:
     """Eight cores work for 0.4 s of the loop: as long as 3.2 s of one."""
     idle = Idle(1, 0.1, 0.5, 16, 8.0)
     assert moved(0.4, 1.0, idle) == Moved(pytest.approx(0.4), 6)  # 0.54 s each, and 0.017 s of their own
-    assert moved(0.4, 1.0, idle._replace(usable=2)) is None
+    assert moved(0.4, 1.0, idle._replace(most=2)) is None
 
 
 def test_it_is_a_row_a_phase_and_a_cause_with_its_line() -> None:
@@ -98,6 +101,19 @@ def test_without_workers_it_is_named_and_what_they_would_save_if_there_are_cores
     (cause,) = (one for one in account.causes if one.code == "prepare")
     assert cause.recoverable_s == (saved and pytest.approx(saved))
     assert ("or in collate_fn), with num_workers=1, could save" in said(account)) is bool(saved)
+
+
+@pytest.mark.parametrize(
+    ("shards", "turns", "most"), [(None, None, 16), (3, None, 3), (0, None, 16), (1, None, 2), (40, 5, 5)]
+)
+def test_no_more_workers_are_named_for_it_than_have_a_shard_or_a_batch(
+    shards: int | None, turns: int | None, most: int
+) -> None:
+    """Two are there already. Eight cores work for 0.4 s of the loop: of one worker, that is 3.2 s."""
+    costs = replace(made(cpu=0.01, workers=2), turns=turns)
+    idle = idle_of(result(loader(shards=shards, script_cores=8.0), cores=16.0, workers=(), costs=(costs,)))[1]
+    found = moved(0.4, 1.0, idle)
+    assert idle.most == most and (found is None or found.workers <= most)
 
 
 def test_in_a_loop_without_a_loader_workers_of_one_could_make_the_batches() -> None:

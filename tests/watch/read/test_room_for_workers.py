@@ -44,7 +44,7 @@ def test_a_gpu_that_works_while_the_host_waits_is_no_reason_for_more_workers() -
     assert said.endswith(" as fast; this was not tried, and such figures were not verified on a GPU.")
 
 
-@pytest.mark.parametrize(("shards", "to"), [(8, 8), (3, 3), (None, 32)])
+@pytest.mark.parametrize(("shards", "to"), [(8, 8), (3, 3), (12, 12), (None, 32)])
 def test_more_workers_than_shards_are_not_named(shards: int | None, to: int) -> None:
     move, said = _move(_asleep(shards=shards))
     assert (move.action, move.to_workers) == ("raise-num-workers", to) and ", if" not in said
@@ -68,13 +68,29 @@ def test_a_stream_that_does_not_say_its_parts_comes_with_a_condition() -> None:
 
 
 def test_of_short_passes_each_begin_counts_and_each_batch_has_one_worker_at_most() -> None:
-    """Two workers take 2.44 s for 12 batches, and eight 0.88 s. In one long pass, eight would be 4 times as fast."""
+    """Two workers take 2.44 s for 12 batches, and twelve 0.64 s. In one long pass, they would be 6 times as fast."""
     move, said = _move(_asleep(turns=12))
-    assert move.to_workers == 8 and move.predicted is not None
-    assert move.predicted.speedup == pytest.approx(2.44 / 0.88, rel=0.01)
+    assert move.to_workers == 12 and move.predicted is not None
+    assert move.predicted.speedup == pytest.approx(2.44 / 0.64, rel=0.01)
     assert "as fast in passes of 12 batches, without the start of workers; this was not tried. The work" in said
     endless, said = _move(_asleep(turns=10_000))
     assert endless.to_workers == 32 and "passes" not in said
+
+
+def test_of_numbers_that_bring_as_much_the_smallest_is_named_also_between_two_doublings() -> None:
+    """With room for eleven workers, eight or six of them make 12 batches in two turns."""
+    workers = [replace(one, pss_bytes=1_000_000_000) for one in SLEEPING]
+    move, _ = _move(_asleep(replace(host(0.0, 8), free_bytes=18_000_000_000), workers, turns=12))
+    assert move.to_workers == 6
+
+
+@pytest.mark.parametrize("cores", [6, 12])
+def test_as_many_workers_as_cores_are_looked_at(cores: int) -> None:
+    """Each computes, so neither 4 nor 8 of them are best on 6 cores."""
+    costs = made(cpu=0.4, step=0.001, workers=2, iteration_s=0.2)
+    busy = tuple(worker(one, cpu_s=0.95, cores=0.95) for one in range(2))
+    move, _ = _move(result(loader(script_cores=0.1), cores=float(cores), workers=busy, costs=(costs,)))
+    assert (move.action, move.to_workers) == ("raise-num-workers", cores)
 
 
 def test_where_each_batch_of_a_pass_has_a_worker_no_more_of_them_help() -> None:
