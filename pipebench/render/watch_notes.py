@@ -9,6 +9,10 @@ from pipebench.results.watched import ONE_OF_RANKS, Note
 from pipebench.units import counted, percent, printable, seconds, size
 
 Values = dict[str, Any]
+_CHANGED = (
+    " If it copies them in another form, as `x.float().cuda()` and `x.pin_memory().cuda()` do, the gain may be larger "
+    "than shown."
+)
 
 
 def sentence(note: Note) -> str:
@@ -245,7 +249,11 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
     ),
     "bound-stayed-on-host": lambda found: (
         "In some windows nothing was replayed from the device's memory, because the script copied no tensor of a batch "
-        "there as it came."
+        f"there as it came.{_CHANGED}"
+    ),
+    "bound-partly-on-host": lambda found: (
+        f"In the windows from the device's memory, {percent(found['share'])} of a batch's bytes stayed on the host: "
+        f"the script does not copy these tensors to the device as they came.{_CHANGED}"
     ),
     "bound-no-window": lambda found: f"Windows of batches of {size(found['batch_bytes'])} do not fit: {_left(found)}.",
     "bound-small-windows": lambda found: f"Windows have at most {found['batches']} batches: {_left(found)}.",

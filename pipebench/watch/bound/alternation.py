@@ -122,7 +122,17 @@ class Alternation:
             place.round, place.kind, seconds, sum(one.samples for one in window), len(window),
             self.step - self.schedule.window, self._opened, self.means.now(), window,
             stayed_on_host=place.kind == DEVICE and not any(sent for _, sent in self._copies),
+            on_host=self._on_host() if place.kind == DEVICE else 0.0,
         ))  # fmt: skip
+
+    def _on_host(self) -> float:
+        """The share of the bytes of the replayed batches that is not on the device."""
+        left = whole = 0
+        for batch, sent in self._copies:
+            for at, one in enumerate(batches.listed(batch)):
+                whole += int(one.nbytes)
+                left += int(one.nbytes) * (at not in sent)
+        return left / max(1, whole)
 
     def interrupt(self) -> None:
         """Notes that the pass has ended, or that another begins. Drawing stops; the window goes on in the next pass."""

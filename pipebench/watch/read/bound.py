@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from statistics import fmean
 from typing import TypeVar
 
 from pipebench.results.watched import BoundResult, Note
@@ -12,6 +13,7 @@ from pipebench.watch.bound.schedule import BUSY, DEVICE, IDLE, LIVE
 from pipebench.watch.record.bound_lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow, Reason
 from pipebench.watch.record.lines import Line
 
+_SOME = 0.01  # of a batch's bytes: less is lengths and labels
 Kind = TypeVar("Kind", BoundPlan, BoundWindow, BoundRoundVoid, BoundEnded)
 
 
@@ -88,10 +90,18 @@ def _notes(plan: BoundPlan, end: BoundEnded | None, lines: Sequence[Line], round
         yield _note(end.problem)
     if _of(lines, BoundRoundVoid):
         yield Note("round-void")
-    if any(one.stayed_on_host for one in _of(lines, BoundWindow)):
-        yield Note("bound-stayed-on-host")
+    yield from _on_host(_of(lines, BoundWindow))
     if plan.swept:
         window_bytes = plan.batch_bytes * plan.window
         yield Note("cache-swept", {"window_bytes": window_bytes, "cache_bytes": plan.last_level_cache_bytes})
     elif not plan.last_level_cache_bytes:
         yield Note("cache-unknown")
+
+
+def _on_host(windows: Sequence[BoundWindow]) -> Iterable[Note]:
+    """What a replay from the device did not have there."""
+    if any(one.stayed_on_host for one in windows):
+        yield Note("bound-stayed-on-host")
+    left = [one.on_host for one in windows if one.kind == DEVICE and not one.stayed_on_host]
+    if left and fmean(left) >= _SOME:
+        yield Note("bound-partly-on-host", {"share": fmean(left)})

@@ -105,6 +105,7 @@ def _job(windows: Together) -> BoundWindow:
         seconds=fmean(its.seconds for its in windows.values()),
         samples=sum(its.samples for its in windows.values()),
         stayed_on_host=any(its.stayed_on_host for its in windows.values()),
+        on_host=fmean(its.on_host for its in windows.values()),
     )
 
 

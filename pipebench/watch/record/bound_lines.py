@@ -48,7 +48,8 @@ class BoundWindow:
 
     `kind` is one of the kinds in `bound.schedule`. `first` is the window's first iteration in the schedule. It lasted
     from `begin` to `end` by a clock that all processes of the machine share; `each` are the iterations that count. A
-    replay from the device `stayed_on_host` where no tensor was seen to be copied there. It is then none.
+    replay from the device `stayed_on_host` where no tensor was seen to be copied there. It is then none. Else,
+    `on_host` is the share of the batches' bytes that stayed there.
     """
 
     round: int
@@ -61,6 +62,7 @@ class BoundWindow:
     end: float = 0.0
     each: list[CountedIteration] = field(default_factory=list)
     stayed_on_host: bool = False
+    on_host: float = 0.0
 
 
 @line
