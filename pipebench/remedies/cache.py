@@ -35,9 +35,10 @@ from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.worker_lines import Holds
 from pipebench.watch.stages import called, finding_transforms
 from pipebench.watch.trial.asked import Asked
-from pipebench.watch.trial.compared import indices_of, leaves, length_of, nbytes, random_state
+from pipebench.watch.trial.compared import indices_of, leaves, length_of, nbytes
 from pipebench.watch.trial.edits import Edit, Refused, Repeats, Sent
 from pipebench.watch.trial.memo import NAMES, Kept, is_key, same
+from pipebench.watch.worker.draws import random_state
 from pipebench.watch.worker.fetching import held_weakly
 
 PLACE = 8

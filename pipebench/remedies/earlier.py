@@ -19,9 +19,10 @@ from pipebench.remedies.source import Source, called, sources
 from pipebench.results.advice import Change, Place, Rewrite
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.trial import chains
-from pipebench.watch.trial.compared import Comparing, compare_first, put_back, random_state
+from pipebench.watch.trial.compared import Comparing, compare_first, put_back
 from pipebench.watch.trial.edits import Refused
 from pipebench.watch.trial.pictures import checked
+from pipebench.watch.worker.draws import random_state
 
 COST = "other pixels"
 LEAST_SHARE = 0.15  # of the time of the workers

@@ -21,9 +21,10 @@ from pipebench.remedies.seen import Seen, were_free
 from pipebench.remedies.source import sources
 from pipebench.results.advice import Change, Finding, Place
 from pipebench.watch.record.patches import Patches, behind, unseen
-from pipebench.watch.trial.compared import Comparing, compare_first, random_state
+from pipebench.watch.trial.compared import Comparing, compare_first
 from pipebench.watch.trial.edits import Edit, Refused
 from pipebench.watch.trial.memo import is_key, same
+from pipebench.watch.worker.draws import random_state
 
 PLACE = 7
 LEAST_SHARE = 0.15  # of the time of the workers

@@ -305,6 +305,20 @@ def _slower_steps(one: Cause, values: Any, part: str) -> str:
     )
 
 
+def _frozen(one: Cause, values: Any, part: str) -> str:
+    """On a device (nothing is told to be saved), the time is the host's."""
+    others = f", and {counted(values['modules'] - 1, 'other frozen module')}," if values["modules"] > 1 else ""
+    said = (
+        f"The forward of {values['module']}{others} took {part}: {seconds(values['turn_s'])} and "
+        f"{percent(values['share'])} of an iteration. Its weights were not seen to change."
+    )
+    kept = f"Outputs that are computed once and kept, for use from the second of {values['passes']} passes on,"
+    said += _saving(one, kept) or " That is the host's time. Its outputs could be computed once and kept."
+    if "varies" in values:
+        said += f" It runs in train mode, so its {values['varies']} gives other outputs each time: eval() ends that."
+    return said + " Only if its inputs are the same in each pass: random augmentation before it forbids this."
+
+
 def _training(one: Cause, values: Any, part: str) -> str:
     first = f" Its first iteration took {seconds(values['first_s'])} of that, once." if "first_s" in values else ""
     return f"Training itself took {part}, {in_loop.most_of_training(values, one.s)}.{first}"
@@ -366,6 +380,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
         + _saving(one, "Faster loading")
     ),
     "slower-steps": _slower_steps,
+    "frozen-module": _frozen,
     "training": _training,
     "outside-loops": lambda one, values, part: in_loop.between(values, part),
     "before-loops": lambda one, values, part: f"Imports, data set and model, before the first loop, took {part}, once.",

@@ -192,6 +192,10 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
         "find what the loop keeps from one iteration to the next, and detach it or drop it: a hidden state or a loss "
         "with its graph, a list of outputs, a hook that is registered again"
     ),
+    "keep-outputs": lambda move: (
+        "if the inputs of the frozen module are the same in each pass, compute its outputs once, before training or "
+        "when the dataset first makes a sample, and train on these"
+    ),
     "prepare-in-workers": lambda move: (
         f"do the work on batches before the model in the workers of loader {move.loader}: in its dataset, or in "
         "collate_fn" + (f", with {setting('num_workers', move.made_by)}={move.to_workers}" if move.to_workers else "")

@@ -34,6 +34,7 @@ _SAVES = {
     "in-workers": "work in the workers",
     "one-tensor": "samples in one tensor",
     "less-kept": "keeping less",
+    "kept-outputs": "kept outputs",
 }
 
 

@@ -259,6 +259,7 @@ _OF_RUN = {
     "each-makes-all": "divide-first", "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly",
     "periodic-stalls": "raise-prefetch-factor", "head-of-line": "any-order",
     "workers-compete": "lower-num-workers", "slower-steps": "keep-less",
+    "frozen-module": "keep-outputs",
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from pipebench.watch.read.gather import Run
 from pipebench.watch.read.in_loop import FEWEST, FEWEST_TURNS, needs_core, summed, with_neighbours, words_of
 from pipebench.watch.read.moves import busy, idle_cores, room_of
 from pipebench.watch.record.record_file import FORWARD
-from pipebench.watch.record.trial_lines import PlaceLooks
+from pipebench.watch.record.trial_lines import LoopLooks, PlaceLooks
 
 ROW = "prepare"  # of the account, and of the causes
 FORWARDS = ("forward", "before-backward")  # rows and phases that it is a part of
@@ -44,7 +44,7 @@ def prepared(run: Run, loader: int) -> Prepared | None:
     """What looks at the loop of a loader say; None if they found no such work, or are too few."""
     lines = run.looks(loader)
     early = [one for line in lines for one in line.places if one.early]
-    looks = sum(one.forward_looks for one in lines) + sum(one.looks for one in early)
+    looks = looks_at_forward(lines)
     on_device = in_waits(run.turns(loader)) is not None  # then a line of the loop may copy to it
     before = [one for one in early if one.functions or not on_device]
     found = [one for one in with_neighbours(summed(before)) if needs_core(one) and not _other_work(one)]
@@ -53,6 +53,11 @@ def prepared(run: Run, loader: int) -> Prepared | None:
     most = max(found, key=lambda one: one.looks)
     share = sum(one.looks for one in found) / looks
     return Prepared(share, most.file or lines[0].file, most.line, most.functions[0] if most.functions else "")
+
+
+def looks_at_forward(lines: Iterable[LoopLooks]) -> int:
+    """All looks between a batch and the backward of its iteration."""
+    return sum(line.forward_looks + sum(one.looks for one in line.places if one.early) for line in lines)
 
 
 def _other_work(place: PlaceLooks) -> bool:

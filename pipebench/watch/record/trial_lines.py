@@ -65,13 +65,28 @@ class PlaceLooks(NamedTuple):
     file: str = ""
 
 
+class ModuleLooks(NamedTuple):
+    """A module whose weights have not changed so far, and the looks that found the loop in its forward.
+
+    `name` is its attribute in the module that calls it, or what the loop calls it ("": not known). `varies` is the
+    class of a module in it that gives other outputs each time, because it is in train mode ("": there is none).
+    """
+
+    name: str
+    kind: str
+    looks: int
+    varies: str = ""
+    on_device: bool = False
+
+
 @line
 class LoopLooks:
     """Where the thread of a loop was, besides waiting and training, in some looks at random moments.
 
     The loop took `turns` batches of `loader` meanwhile. Each line is of the time since the last one. The other
-    looks between the model's first call and the backward of an iteration are `forward_looks`. Those
-    `BETWEEN` passes are all looks at the loop around them, and `turns` is how many passes ended.
+    looks between the model's first call and the backward of an iteration are `forward_looks`, and `later_looks` those
+    at a model after it. `frozen` has the outermost modules of the forward that stay as they are, with all their looks
+    since the begin. Those `BETWEEN` passes are all looks at the loop around them, and `turns` is how many passes ended.
     """
 
     loader: int
@@ -79,6 +94,8 @@ class LoopLooks:
     turns: int
     places: list[PlaceLooks]
     forward_looks: int = 0
+    later_looks: int = 0
+    frozen: list[ModuleLooks] = field(default_factory=list)
 
 
 @line

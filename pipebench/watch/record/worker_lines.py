@@ -24,13 +24,14 @@ class WorkerGone:
 class OneBatch(NamedTuple):
     """When a fetch began, and what it took: wall time, the thread's CPU time, and the time in which it had no core.
 
-    All in nanoseconds.
+    All in nanoseconds. `drew`: it used random numbers, as far as that was looked at (see `worker/draws.py`).
     """
 
     began: int
     busy: int
     cpu: int
     core_wait: int
+    drew: bool = False
 
 
 class LongSample(NamedTuple):

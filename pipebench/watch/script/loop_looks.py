@@ -29,6 +29,7 @@ from pipebench.watch.record.kernel_counts import core_wait_ns
 from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import BETWEEN, LoopLooks, PlaceLooks
+from pipebench.watch.script.frozen_modules import FrozenModules
 from pipebench.watch.script.loop_place import (
     Around,
     Place,
@@ -36,6 +37,7 @@ from pipebench.watch.script.loop_place import (
     leaves_before,
     loop_of,
     loops_around,
+    module_calls,
     note_first,
     place_in,
     taking,
@@ -94,6 +96,8 @@ class _OfLoader:
     turns: int = 0
     found: dict[_Key, _Seen] = field(default_factory=dict)
     forward_looks: int = 0
+    later_looks: int = 0
+    frozen: FrozenModules = field(default_factory=FrozenModules)
     model: dict[CodeType, int] = field(default_factory=dict)  # the lines from the loop to a model's call, first of each
     sought: bool = False  # whether a look has met forward, and no model yet
 
@@ -176,6 +180,7 @@ class LoopLooker:
         if own is None:
             own = self._of[loader] = _OfLoader(loop.frame.f_code.co_filename)
         own.turns += 1
+        own.frozen.turns += 1
         self._loop = _Loop(loader, id(loop.frame), self._turn, loop.inside)
 
     def write(self) -> None:
@@ -183,13 +188,15 @@ class LoopLooker:
         now = time.monotonic()
         self._written = now + max(_WRITTEN_EACH_S, (now - self._began) / _OF_THE_RUN)
         found = {loader: own for loader, own in self._of.items() if own.turns}
-        self._of |= {loader: _OfLoader(own.file, model=own.model, sought=own.sought) for loader, own in found.items()}
+        for loader, own in found.items():
+            self._of[loader] = _OfLoader(own.file, model=own.model, sought=own.sought, frozen=own.frozen)
         for loader, own in found.items():
             places = [
                 PlaceLooks(key.line, list(key.functions), one.looks, one.turns, one.ns, one.cpu_ns, key.early, key.file)
                 for key, one in list(own.found.items())
             ]
-            self.recording.write(LoopLooks(loader, own.file, own.turns, places, own.forward_looks))
+            looks = own.forward_looks, own.later_looks, own.frozen.found()
+            self.recording.write(LoopLooks(loader, own.file, own.turns, places, *looks))
 
     def end(self) -> None:
         """Ends the looks, and writes what is left of them."""
@@ -258,6 +265,7 @@ class LoopLooker:
         loop, thread = self._loop, self._thread
         frame = sys._current_frames().get(thread) if thread is not None else None
         place = place_in(frame, loop.frame, loop.inside) if loop is not None and frame is not None else None
+        self._in_model(loop, place, frame, again)
         del frame  # else this thread would free what is local there, if that returns while another has the interpreter
         own = self._of.get(loop.loader) if loop is not None else None
         key = self._key(loop, own, place, again) if loop is not None and own is not None and place is not None else None
@@ -287,6 +295,16 @@ class LoopLooker:
         elif before is not None and same:
             one.ns += now - before[2]
             one.cpu_ns += cpu - before[3]
+
+    def _in_model(self, loop: _Loop | None, place: Place | None, frame: FrameType | None, again: bool) -> None:
+        """Counts a look that met a model: in which of its modules, if that is in forward."""
+        own = self._of.get(loop.loader) if loop is not None else None
+        if again or loop is None or own is None or place is None or not place.models:
+            return
+        if self.early(loop.loader):
+            own.frozen.note(module_calls(frame, loop.frame))
+        else:
+            own.later_looks += 1
 
     def _key(self, loop: _Loop, own: _OfLoader, place: Place, again: bool) -> _Key | None:
         """Where a look is counted. None: at training, of which forward is only counted."""

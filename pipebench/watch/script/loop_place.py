@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from inspect import CO_GENERATOR
@@ -24,6 +25,7 @@ _OPTIMISER = f"{_TORCH}optim{os.sep}"
 _CLOSURE = "_outside.<locals>.run"  # our frame around a closure of `step`: see `optimisers`
 _LENGTHS = ("__len__", "num_samples")  # of a loader and its samplers: to ask for them is no wait for a batch
 _MODULES = f"{_TORCH}nn{os.sep}modules{os.sep}"
+_CALL = "_wrapped_call_impl"  # of torch's Module: the outermost frame of a call
 _PREPARES = tuple(  # modules of torch that make samples: these are called before a model
     os.sep + one.replace("/", os.sep)
     for one in ("torchvision/transforms/", "torchaudio/transforms/", "kornia/augmentation/")
@@ -140,6 +142,22 @@ def place_in(frame: FrameType, loop: int, inside: range | None = None) -> Place 
         others |= _TORCH not in file
         names.append(one.f_code.co_qualname)
     return None
+
+
+class Call(NamedTuple):
+    """A call of a module: torch's frame of it, and the code and the instruction that called."""
+
+    frame: FrameType
+    caller: CodeType
+    instruction: int
+
+
+def module_calls(frame: FrameType | None, loop: int) -> list[Call]:
+    """The calls of modules that a thread is in within its loop, the outermost first."""
+    frames = list(itertools.takewhile(lambda one: id(one) != loop, _outwards(frame)))
+    called = (one for one in frames if one.f_code.co_name == _CALL and _MODULES in one.f_code.co_filename)
+    found = [Call(one, one.f_back.f_code, one.f_back.f_lasti) for one in called if one.f_back is not None]
+    return found[::-1]
 
 
 def _elsewhere(code: CodeType) -> bool:

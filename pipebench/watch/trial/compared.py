@@ -15,6 +15,7 @@ from typing import Any
 
 from pipebench.watch.trial.edits import Difference, Refused, Sent
 from pipebench.watch.trial.memo import alike, same
+from pipebench.watch.worker.draws import random_state
 from pipebench.watch.worker.fetching import held_weakly
 
 SAMPLES = 4  # of the first batch of each worker
@@ -91,13 +92,6 @@ def _sample(dataset: Any, index: Any) -> Any:
         return dataset[index]
     finally:
         put_back(states)
-
-
-def random_state() -> tuple[Any, ...]:
-    """The states of the random numbers that everybody shares: Python's, torch's, and NumPy's (None: not loaded)."""
-    torch: Any = sys.modules["torch"]
-    numpy: Any = sys.modules.get("numpy")
-    return random.getstate(), torch.get_rng_state(), numpy.random.get_state() if numpy else None
 
 
 def put_back(states: tuple[Any, ...]) -> None:

@@ -52,6 +52,7 @@ class Sums:
         self.room = SINGLE // (1 + place.first_pass)
         self.number = self.created_ns = 0
         self.looks = True
+        self.drew = False  # random numbers, in the last batch
         self.round = place.first_pass - 1
         self.fetched = 0
         self.slow: list[tuple[int, int]] = []
@@ -135,7 +136,7 @@ class Sums:
         self.before = self.samples
         if self.room and made:
             self.room -= 1
-            self.single.append(OneBatch(began, now - began, cpu, core_wait))
+            self.single.append(OneBatch(began, now - began, cpu, core_wait, self.drew))
         self.teller.after_batch(self.busy)
         due = self.pace.due(now) or (failed and self.pace.count <= SINGLE)
         if self.has_slowest or self.fetched % self.recording.settings.every == 0:

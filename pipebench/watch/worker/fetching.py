@@ -21,6 +21,7 @@ from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.stages import finding_transforms, labels
 from pipebench.watch.worker import pickling, standins
 from pipebench.watch.worker.batch_sums import Sums, WorkerPlace, collections
+from pipebench.watch.worker.draws import CHECKED, drew_since, random_state
 
 
 def is_own(fetcher: Any) -> bool:
@@ -69,6 +70,7 @@ def watch_fetcher(fetcher: Any, sums: Sums, took_ns: int = 0) -> Any:
         present = sums.present
         if present is not None:
             present.begin()
+        states = random_state() if sums.fetched < CHECKED else None
         waited, cpu = core_wait_ns(), _cpu_ns()  # system calls: outside the rows, once a batch
         failed, ended, found = True, False, None
         began = timer.begin()
@@ -87,7 +89,7 @@ def watch_fetcher(fetcher: Any, sums: Sums, took_ns: int = 0) -> Any:
             cpu, waited = min(_cpu_ns() - cpu, timer.last - began), core_wait_ns() - waited
             if present is not None:
                 present.end()
-            _note(sums, began, (cpu, waited), (failed, ended), found)
+            _note(sums, began, (cpu, waited), (failed, ended), found, states)
 
     fetcher.fetch = fetch
     return fetcher
@@ -98,9 +100,10 @@ def _cpu_ns() -> int:
     return thread_time_ns() + children_cpu_ns()
 
 
-def _note(sums: Sums, began: int, counts: tuple[int, int], outcome: tuple[bool, bool], found: Any) -> None:
+def _note(sums: Sums, began: int, counts: tuple[int, int], outcome: tuple[bool, bool], found: Any, states: Any) -> None:
     """Adds one fetch to the sums. A fault in this ends the recording, never the script."""
     try:
+        sums.drew = states is not None and drew_since(states)
         if found is not None:
             sums.look_into(found)
         sums.batch(began, sums.timer.last, *counts, *outcome)
