@@ -25,7 +25,8 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         if "line" in values
         else None
     )
+    unverified = ("Not verified on a GPU.",) if seen.watched.device_idle is not None else ()
     return Change(
         "callbacks", {}, f"saves about {spent:.1f} s", predicted=predicted, title="callbacks out of the loop",
-        how=HOW, at=at, of_script=True,
+        how=(*HOW, *unverified), at=at, of_script=True,
     )  # fmt: skip

@@ -9,6 +9,7 @@ from made_up_trials import LOADER, seen
 from pipebench.advise.conductor import Conductor
 from pipebench.remedies import cache, callbacks, remedies, sampler_ahead, validation
 from pipebench.results.account import Account, AccountRow
+from pipebench.results.batches import DeviceIdle
 from pipebench.results.watched import StageResult
 from pipebench.watch.record.trial_lines import TrialDifference, TrialRepeats
 
@@ -153,6 +154,13 @@ def test_the_start_of_workers_in_the_only_pass_does_not_lower_what_a_change_coul
         assert f" of the {name}, " in change.how[0]
         # Where the same code runs before the loop, it takes as long: nothing is promised of that.
         assert change.title == "a sampler that takes hardly any time" and "list(" not in " ".join(change.how)
+
+
+def test_what_rests_on_a_device_is_not_verified_there():
+    host = _seen(forward=(80.0, 1, None), other=(20.0, 1, 10.0))
+    device = replace(host, watched=replace(host.watched, device_idle=DeviceIdle(0.001, 0.1, 100)))
+    on_host, on_device = (callbacks.propose(one, []) for one in (host, device))
+    assert on_host.how == callbacks.HOW and on_device.how == (*callbacks.HOW, "Not verified on a GPU.")
 
 
 def test_small_parts_of_the_script_are_not_mentioned():
