@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pipebench.watch.read.each_loader import stage_results
 from pipebench.watch.read.gather import Process, Run, ShownTime
-from pipebench.watch.read.summary import _stages
 from pipebench.watch.record.lines import FetchSums, NewStage, ProcessStarted, StageName
 
 NAMES = {
@@ -33,7 +33,7 @@ def _rows(left: list[dict[int, int]]) -> dict[str, tuple[float, float | None]]:
         for nth, one in enumerate(left)
     ]
     process = Process([ProcessStarted(1, "script", 0), *(NewStage(*one) for one in NAMES.items()), *sums])
-    stages = _stages(Run([process], ShownTime(), (1,)), 1)
+    stages = stage_results(Run([process], ShownTime(), (1,)), 1)
     return {one.name: (one.exclusive_s_per_sample * 4 * len(left) * 1e9, one.whole_share) for one in stages}
 
 

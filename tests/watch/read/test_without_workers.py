@@ -23,7 +23,7 @@ def test_many_tensors_are_the_cause_where_they_take_longer_to_cross(
     found = watched()
     loader = replace(found.loaders[0], workers=0)
     costs = replace(made(cpu=cpu_s, workers=0), tensors=tensors, hand_over_s=0.09, loader=loader.loader)
-    seen = Seen(None, replace(found, loaders=(loader,), costs=(costs,)), Account(1.0, ()))  # type: ignore[arg-type]
+    seen = Seen(None, replace(found, loaders=(loader,), costs=(costs,)), Account(1.0, ()), {})  # type: ignore[arg-type]
     (cause,) = no_workers(seen)
     assert cause.code == code and cause.values.get("tensors", tensors) == tensors
 
