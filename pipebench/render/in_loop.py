@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from pipebench.units import seconds
+from pipebench.units import printable, seconds
 
 _EVEN = " It takes as long in each iteration and needs no core, so it may be a wait for a device."
 
@@ -26,6 +26,18 @@ def preparing(values: Any, part: str) -> str:
 def between(values: Any, part: str) -> str:
     """The sentence on work between the loops, which took `part`."""
     return f"Between the loops (checkpoints, other work) it took {part}.{_most(values)}"
+
+
+def busy_thread(values: Any, spent_s: float, part: str) -> str:
+    """The sentence on a thread of the script that keeps the interpreter from the loop, which it held up for `part`."""
+    thread = f"the thread {printable(values['thread'])}"
+    if values["threads"] > 1:
+        thread = f"{values['threads']} threads (such as {printable(values['thread'])})"
+    core = f", {seconds(values['core_s'])} of it without a core" if values["core_s"] >= 0.01 * spent_s else ""
+    return (
+        f"Another thread of the script keeps the interpreter (the GIL) from the loop: that held it up for {part}{core}."
+        f" Beside it, {thread} used {values['cores']:.1f} cores in {values['function']} ({_where(values)})."
+    )
 
 
 def most_of_training(values: Any, whole_s: float) -> str:

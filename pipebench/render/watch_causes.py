@@ -339,6 +339,10 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
         in_loop.callbacks(values, part)
         + _saving(one, "Doing it less often, or in another thread,")
     ),
+    "busy-thread": lambda one, values, part: (
+        in_loop.busy_thread(values, one.s, part)
+        + _saving(one, "To block or to sleep in place of polling, or to move the work into a process,")
+    ),
     "prepare": lambda one, values, part: in_loop.preparing(values, part) + _saving(one, _in_workers(values)),
     "each-makes-all": lambda one, values, part: (
         f"{_waits(one, part)}. Each makes all samples of the stream and gives only its part: what makes a sample "

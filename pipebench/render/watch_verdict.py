@@ -196,6 +196,10 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
         "if the inputs of the frozen module are the same in each pass, compute its outputs once, before training or "
         "when the dataset first makes a sample, and train on these"
     ),
+    "free-the-interpreter": lambda move: (
+        "let the thread block where it waits, in get() or put() of a queue.Queue, in an Event or a Condition, or sleep "
+        "in its polling loop. If it computes in Python, move that into a process, such as a worker of a DataLoader"
+    ),
     "prepare-in-workers": lambda move: (
         f"do the work on batches before the model in the workers of loader {move.loader}: in its dataset, or in "
         "collate_fn" + (f", with {setting('num_workers', move.made_by)}={move.to_workers}" if move.to_workers else "")

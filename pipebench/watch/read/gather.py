@@ -30,7 +30,7 @@ from pipebench.watch.record.lines import (
     StageName,
 )
 from pipebench.watch.record.spent import ROWS, TimeSpent
-from pipebench.watch.record.trial_lines import LoopLooks
+from pipebench.watch.record.trial_lines import LoopLooks, ThreadsBeside
 
 Place = tuple[int, int]
 """A loader's number, and the number of a pass over it."""
@@ -208,6 +208,10 @@ class Run:
     def looks(self, loader: int) -> list[LoopLooks]:
         """What looks at the loop of a loader found, also in the warm-up."""
         return [one for process in self.of_script() for one in process.of(LoopLooks) if one.loader == loader]
+
+    def beside(self, loader: int) -> list[ThreadsBeside]:
+        """What looks found of other threads beside the loop of a loader, also in the warm-up."""
+        return [one for process in self.of_script() for one in process.of(ThreadsBeside) if one.loader == loader]
 
     def sums(self, loader: int) -> list[tuple[Process, FetchSums]]:
         return [

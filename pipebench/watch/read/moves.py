@@ -260,6 +260,7 @@ _OF_RUN = {
     "periodic-stalls": "raise-prefetch-factor", "head-of-line": "any-order",
     "workers-compete": "lower-num-workers", "slower-steps": "keep-less",
     "frozen-module": "keep-outputs",
+    "busy-thread": "free-the-interpreter",
 }  # fmt: skip
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import resource
+from typing import Any
 
+_MOST = 512  # bytes
 _THIS_THREAD = "/proc/thread-self/schedstat"
 
 
@@ -16,6 +19,16 @@ def core_wait_ns(thread: int | None = None) -> int:
     """
     fields = _read(_THIS_THREAD if thread is None else f"/proc/self/task/{thread}/schedstat").split()
     return int(fields[1]) if len(fields) > 1 else 0
+
+
+def thread_now(thread: int) -> tuple[str, int]:
+    """The state of a thread of this process (R: it runs or is ready to, see proc_pid_stat(5)), and its `core_wait_ns`.
+
+    Meanwhile no other thread gets the interpreter from this one: so a thread that waits for it is seen to wait.
+    """
+    state = _read_at_once(f"/proc/self/task/{thread}/stat").rpartition(b")")[2].split(maxsplit=1)
+    counts = _read_at_once(f"/proc/self/task/{thread}/schedstat").split()
+    return state[0].decode() if state else "", int(counts[1]) if len(counts) > 1 else 0
 
 
 def children_cpu_ns() -> int:
@@ -30,11 +43,30 @@ def read_bytes() -> int:
     return int(first[1]) if len(first) > 1 else 0
 
 
+def _read_at_once(path: str) -> bytes:
+    """As `_read`, but this thread keeps the interpreter."""
+    ctypes, libc = _c()
+    text = ctypes.create_string_buffer(_MOST)
+    file = libc.open(path.encode(), os.O_RDONLY | os.O_CLOEXEC)
+    if file < 0:
+        return b""
+    count = libc.read(file, text, _MOST)
+    libc.close(file)
+    return bytes(text.raw[: max(0, count)])
+
+
+@functools.cache
+def _c() -> tuple[Any, Any]:
+    import ctypes  # here: processes without looks do not need it
+
+    return ctypes, ctypes.PyDLL(None)
+
+
 def _read(path: str) -> bytes:
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return os.read(file, 256)
+            return os.read(file, _MOST)
         finally:
             os.close(file)
     except OSError:

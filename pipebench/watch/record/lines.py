@@ -17,7 +17,7 @@ from pipebench.watch.record.device_lines import DeviceIdleTime, DeviceWait
 from pipebench.watch.record.line import line
 from pipebench.watch.record.program_lines import ProgramLine
 from pipebench.watch.record.spent import TimeSpent
-from pipebench.watch.record.trial_lines import LoaderMade, LoopLooks, TrialLine
+from pipebench.watch.record.trial_lines import LoaderMade, LoopLooks, ThreadsBeside, TrialLine
 from pipebench.watch.record.worker_lines import Content, Hidden, Holds, LongSample, OneBatch, ToHandOver, WorkerGone
 
 Buckets: TypeAlias = dict[int, int]
@@ -377,5 +377,5 @@ Line: TypeAlias = (
     ProcessStarted | NewStage | FetchSums | BatchInFull | LoaderFound | PassBegun | PassEnded | LoopSums
     | IterationInFull | LoadersTogether | LibraryThreads | StackPlace | Moment | SpanNotFound | NotRecognised | Fault
     | TimeSpent | BoundPlan | BoundWindow | BoundRoundVoid | BoundEnded | LoaderMade | TrialLine
-    | ProgramLine | WorkerGone | LoopLooks
+    | ProgramLine | WorkerGone | LoopLooks | ThreadsBeside
 )  # fmt: skip

@@ -98,6 +98,40 @@ class LoopLooks:
     frozen: list[ModuleLooks] = field(default_factory=list)
 
 
+class ThreadLooks(NamedTuple):
+    """A thread, by its name, and a line of the script in which it was seen in so many looks.
+
+    Until then, since the look before each of them, it used `cpu_ns`. Looks at which it used little are not counted.
+    """
+
+    name: str
+    file: str
+    function: str
+    line: int
+    looks: int
+    cpu_ns: int
+
+
+@line
+class ThreadsBeside:
+    """What other threads of the script did beside the loop of `loader`, since the last line of this kind.
+
+    Of `wall_ns` of the loop, its thread used a core for `cpu_ns`, and waited for one for `core_wait_ns`. The other sums
+    are over `windows`: short times, at random moments, at whose end the loop's thread waited, and not for a core. `off`
+    adds the share of each in which it did not run. `held` is the part of it in windows at whose end another thread had
+    the interpreter for some time, and the loop waited for nothing else that is known.
+    """
+
+    loader: int
+    wall_ns: int
+    cpu_ns: int
+    core_wait_ns: int
+    windows: int
+    off: float
+    held: float
+    threads: list[ThreadLooks] = field(default_factory=list)
+
+
 @line
 class TrialWindow:
     """One timed window, or one whole pass, of a trial. Windows of one `pair` are neighbours in the same pass.

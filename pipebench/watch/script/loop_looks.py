@@ -29,6 +29,7 @@ from pipebench.watch.record.kernel_counts import core_wait_ns
 from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import BETWEEN, LoopLooks, PlaceLooks
+from pipebench.watch.script.busy_threads import BusyThreads
 from pipebench.watch.script.frozen_modules import FrozenModules
 from pipebench.watch.script.loop_place import (
     Around,
@@ -111,6 +112,7 @@ class LoopLooker:
     def __init__(self, recording: Recording, each_s: float) -> None:
         self.recording, self.each_s = recording, each_s
         self.early: Callable[[int], bool] = lambda loader: False
+        self.others = BusyThreads(recording)
         self._loop: _Loop | None = None
         self._turn = 0
         self._thread: int | None = None
@@ -197,6 +199,7 @@ class LoopLooker:
             ]
             looks = own.forward_looks, own.later_looks, own.frozen.found()
             self.recording.write(LoopLooks(loader, own.file, own.turns, places, *looks))
+        self.others.write()
 
     def end(self) -> None:
         """Ends the looks, and writes what is left of them."""
@@ -226,6 +229,7 @@ class LoopLooker:
         clock: Any = getattr(time, "pthread_getcpuclockid", None)
         self._clock = clock(self._thread) if clock is not None else None
         self._native = threading.get_native_id()
+        self.others.follow(self._thread, self._native)
         _lookers.add(self)
         _before_forks()
 
@@ -254,7 +258,10 @@ class LoopLooker:
         with contextlib.suppress(OSError):  # the thread has ended
             self._used = self._needed_ns() + int(seconds * 1e9)
             self._due = time.perf_counter_ns() + int(seconds * 1e9)
-        return bool(stop.acquire(timeout=seconds))
+        self.others.sleeps(seconds)
+        ends = bool(stop.acquire(timeout=seconds))
+        self.others.wakes()
+        return ends
 
     def _fault(self, error: Exception) -> None:
         self._on = False
@@ -263,10 +270,13 @@ class LoopLooker:
     def _look(self, again: bool = False) -> None:
         """Looks once. A second look right after the first is not counted: it only tells what happened between them."""
         loop, thread = self._loop, self._thread
-        frame = sys._current_frames().get(thread) if thread is not None else None
+        frames = sys._current_frames()
+        frame = frames.get(thread) if thread is not None else None
         place = place_in(frame, loop.frame, loop.inside) if loop is not None and frame is not None else None
         self._in_model(loop, place, frame, again)
-        del frame  # else this thread would free what is local there, if that returns while another has the interpreter
+        iterated = loop.loader if loop is not None and loop.loader != BETWEEN else None
+        self.others.look(iterated, frames)
+        del frame, frames  # else this thread would free what is local there, if that returns while another one runs
         own = self._of.get(loop.loader) if loop is not None else None
         key = self._key(loop, own, place, again) if loop is not None and own is not None and place is not None else None
         if loop is None or own is None or key is None or (len(own.found) >= _MOST_PLACES and key not in own.found):

@@ -66,7 +66,7 @@ def taking(frame: FrameType | None) -> Around | None:
 
 def loops_around(frame: FrameType | None) -> Iterator[Around]:
     """All loops that are running around a frame, the innermost first, without those of torch and ours."""
-    for one in _outwards(frame):
+    for one in outwards(frame):
         file = one.f_code.co_filename
         if _TORCH not in file and not is_ours(file):
             yield from (Around(one, inside) for inside in _loops(one.f_code) if one.f_lasti in inside)
@@ -120,7 +120,7 @@ def place_in(frame: FrameType, loop: int, inside: range | None = None) -> Place 
     names: list[str] = []
     path: list[tuple[CodeType, int]] = []
     trains = models = prepares = others = in_step = False
-    for one in _outwards(frame):
+    for one in outwards(frame):
         file, line = one.f_code.co_filename, (one.f_code, one.f_lineno)
         if id(one) == loop:
             if inside is not None and one.f_lasti not in inside:
@@ -154,7 +154,7 @@ class Call(NamedTuple):
 
 def module_calls(frame: FrameType | None, loop: int) -> list[Call]:
     """The calls of modules that a thread is in within its loop, the outermost first."""
-    frames = list(itertools.takewhile(lambda one: id(one) != loop, _outwards(frame)))
+    frames = list(itertools.takewhile(lambda one: id(one) != loop, outwards(frame)))
     called = (one for one in frames if one.f_code.co_name == _CALL and _MODULES in one.f_code.co_filename)
     found = [Call(one, one.f_back.f_code, one.f_back.f_lasti) for one in called if one.f_back is not None]
     return found[::-1]
@@ -204,7 +204,8 @@ def note_first(model: dict[CodeType, int], path: Sequence[tuple[CodeType, int]])
         model[code] = line if before is None else min(before, line)
 
 
-def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+def outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    """A frame, and those that called it, as far as looks go."""
     for _ in range(_DEEPEST):
         if frame is None:
             return
