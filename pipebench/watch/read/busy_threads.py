@@ -26,13 +26,13 @@ class Beside(NamedTuple):
     """The share of a loop's time in which threads held it up, and those threads, the one that used the CPU most first.
 
     Each has the looks at all threads that were seen in its function. They used so many `cores`. `core_share` is the
-    share in which the loop waited for a core, whoever had it, and `ready_ns` the time without that.
+    share in which the loop waited for a core, whoever had it. All are of `wall_ns`.
     """
 
     share: float
     core_share: float
     cores: float
-    ready_ns: int
+    wall_ns: int
     threads: Sequence[Sequence[ThreadLooks]]
 
 
@@ -66,7 +66,7 @@ def beside(lines: Sequence[ThreadsBeside]) -> Beside | None:
         return None
     used_ns, wall_ns = sum(map(_cpu_ns, threads)), sum(one.wall_ns for one in lines)
     share = min(held_ns, used_ns) / wall_ns  # it waits for a thread that runs
-    return Beside(share, 1 - ready_ns / wall_ns, used_ns / wall_ns, ready_ns, threads)
+    return Beside(share, 1 - ready_ns / wall_ns, used_ns / wall_ns, wall_ns, threads)
 
 
 def _cpu_ns(threads: Iterable[ThreadLooks]) -> int:
@@ -82,6 +82,6 @@ def _values(found: Beside) -> dict[str, str | int | float]:
         lines[one.line] += one.looks
     return {
         "thread": max(names, key=lambda one: names[one]), "threads": len(names),
-        "cores": _cpu_ns(first) / found.ready_ns,
+        "cores": _cpu_ns(first) / found.wall_ns,
         "file": first[0].file, "line": max(lines, key=lambda one: lines[one]), "function": first[0].function,
     }  # fmt: skip
