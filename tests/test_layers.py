@@ -44,8 +44,8 @@ HOUSE = {
     "finding_transforms",
     "watch.worker": "pickling stack_place contents draws batch_sums standins fetching",
     "watch.script": "made dividing nested_columns described lost_workers wait_parts arrivals training_device "
-    "device_idle main_thread own_steps passes phases backward ranks loop_place frozen_modules busy_threads loop_looks "
-    "loop_spans "
+    "device_idle main_thread own_steps passes phases backward ranks loop_place own_python frozen_modules busy_threads "
+    "loop_looks loop_spans "
     "without_loader left_on optimisers relays spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting leaving alike dealing in_step edits examining memo asked compared chains row_pieces "
@@ -55,8 +55,8 @@ HOUSE = {
     "watch.read": "decoding gather described begins device_idle like_a_device in_loop together settled all_made "
     "collectives bound bound_of_ranks drilled hand_off script_cpu costs over_time loop_clock host_use moves prepared "
     "account verdict waiting stalls series each_loader growing of_causes pass_causes loop_causes without_workers "
-    "warming slower_steps frozen_modules busy_threads causes notes summary one_of_ranks rank_pace ranks rank_groups "
-    "programs merged",
+    "warming slower_steps frozen_modules busy_threads after_model causes notes summary one_of_ranks rank_pace ranks "
+    "rank_groups programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",
     "watch.trace": "tracks device_timeline excerpt perfetto",

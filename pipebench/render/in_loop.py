@@ -23,6 +23,22 @@ def preparing(values: Any, part: str) -> str:
     return f"Work on batches in the loop itself, before the model, took {part}.{_most(values)}"
 
 
+def python_loops(values: Any, part: str, saved_s: float | None) -> str:
+    """The sentence on Python loops between the model and the backward, which took `part`."""
+    said = f"Python loops of the script, between the model and backward, took {part}.{_most(values)}"
+    if saved_s is None:
+        return f"{said} A device may have worked meanwhile, so what tensor operations in their place save is not known."
+    return (
+        f"{said} Tensor operations in their place, or workers as far as they need no output of the model, could save "
+        f"up to {seconds(saved_s)} (predicted, not tried)."
+    )
+
+
+def spans(values: Any, part: str) -> str:
+    """The sentence on functions of `--span`, which took `part`."""
+    return f"Functions of --span took {part} in the loop; the longest is {values['function']}."
+
+
 def between(values: Any, part: str) -> str:
     """The sentence on work between the loops, which took `part`."""
     return f"Between the loops (checkpoints, other work) it took {part}.{_most(values)}"

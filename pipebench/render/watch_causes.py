@@ -344,6 +344,8 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
         + _saving(one, "To block or to sleep in place of polling, or to move the work into a process,")
     ),
     "prepare": lambda one, values, part: in_loop.preparing(values, part) + _saving(one, _in_workers(values)),
+    "python-loops": lambda one, values, part: in_loop.python_loops(values, part, one.recoverable_s),
+    "spans": lambda one, values, part: in_loop.spans(values, part),
     "each-makes-all": lambda one, values, part: (
         f"{_waits(one, part)}. Each makes all samples of the stream and gives only its part: what makes a sample "
         f"runs {values['times']:.1f} times for each. More workers bring nothing then."

@@ -200,6 +200,10 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
         "let the thread block where it waits, in get() or put() of a queue.Queue, in an Event or a Condition, or sleep "
         "in its polling loop. If it computes in Python, move that into a process, such as a worker of a DataLoader"
     ),
+    "vectorise": lambda move: (
+        "do in tensor operations what Python loops do between the model and backward; or in the workers of loader "
+        f"{move.loader}, as far as it needs no output of the model"
+    ),
     "prepare-in-workers": lambda move: (
         f"do the work on batches before the model in the workers of loader {move.loader}: in its dataset, or in "
         "collate_fn" + (f", with {setting('num_workers', move.made_by)}={move.to_workers}" if move.to_workers else "")
@@ -270,6 +274,7 @@ def _cheaper_hand_off(move: NextMove) -> str:
     )
 
 
+_KNOWN = ("keep-less", "vectorise")  # moves to which no command of ours adds anything
 # what `pipebench advise` tries on the running training
 _TRIED = {
     "set-num-workers", "raise-num-workers", "lower-num-workers", "make-stage-cheaper", "make-hand-off-cheaper",
@@ -313,7 +318,7 @@ def _of_judged(result: WatchResult, own: str | None, of_command: bool) -> str | 
         return f"Then: `pipebench advise {own}` tries what helps while it trains."
     if move is not None and move.stage_kind in _OWN_STAGES:
         return f"Then: `pipebench run --stage {move.stage_kind}` compares ways to do it on this machine."
-    if not found.trains or (move is not None and move.action == "keep-less"):  # no command finds what a loop keeps
+    if not found.trains or (move is not None and move.action in _KNOWN):
         return None
     if found.limit == "training":
         return "Then: `pipebench syncs MODULE:STEP` lists the lines where training waits for the device."

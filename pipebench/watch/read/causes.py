@@ -11,6 +11,7 @@ from dataclasses import replace
 from pipebench.results.account import Account, Cause
 from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
 from pipebench.watch.read.account import STARTS
+from pipebench.watch.read.after_model import python_loops, spans
 from pipebench.watch.read.all_made import times_made
 from pipebench.watch.read.busy_threads import busy_threads
 from pipebench.watch.read.frozen_modules import frozen_modules
@@ -327,7 +328,7 @@ def memory(seen: Seen) -> Iterable[Cause]:
 KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
     start_up, warming, validation, sampler, hand_off, _plain("pin", "pin"),
     _plain("host-to-device", "host-to-device", on_device=True), preparing, padding, callbacks, slower_steps,
-    frozen_modules, busy_threads, no_workers, competing, short_of_cores, waiting,
+    frozen_modules, busy_threads, python_loops, spans, no_workers, competing, short_of_cores, waiting,
 )  # fmt: skip
 
 

@@ -60,7 +60,7 @@ def told_apart(run: Run, loader: int) -> Apart | None:
     """What looks at the loop of a loader say; None without enough of them."""
     lines = run.looks(loader)
     turns = sum(one.turns for one in lines)
-    places = summed(one for line in lines for one in line.places if not one.early)
+    places = summed(one for line in lines for one in line.places if not (one.early or one.after))
     looks = sum(one.looks for one in places)
     if looks < FEWEST or turns < FEWEST_TURNS:
         return None

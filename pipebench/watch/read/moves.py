@@ -255,6 +255,7 @@ _BY_CORES = ("raise-num-workers", "make-stage-cheaper", "set-num-workers")
 _OF_RUN = {
     "start-up": "keep-workers", "warm-up": "keep-workers", "new-iterators": "keep-iterator",
     "validation": "load-validation-faster", "callbacks": "do-less-in-the-loop", "prepare": "prepare-in-workers",
+    "python-loops": "vectorise",
     "padding": "pad-to-longest", "unequal-lengths": "batch-by-length", "few-cores": "use-all-cores",
     "each-makes-all": "divide-first", "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly",
     "periodic-stalls": "raise-prefetch-factor", "head-of-line": "any-order",

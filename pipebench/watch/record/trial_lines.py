@@ -52,7 +52,8 @@ class PlaceLooks(NamedTuple):
     It was seen in so many `looks`, in so many `turns` of the loop. Between looks that followed each other there, or in
     what its first function called, `ns` passed. In `cpu_ns` of that the thread used a core, or waited for one. `early`
     is true before the first call of a model in an iteration: the clock takes all work there for forward. `file` is
-    where the line is, if not in the file of the loop.
+    where the line is, if not in the file of the loop. `after` is true where Python loops of the user's own code ran
+    after that call and before the backward: the clock takes that for forward, too.
     """
 
     line: int
@@ -63,6 +64,7 @@ class PlaceLooks(NamedTuple):
     cpu_ns: int
     early: bool = False
     file: str = ""
+    after: bool = False
 
 
 class ModuleLooks(NamedTuple):
@@ -83,10 +85,11 @@ class ModuleLooks(NamedTuple):
 class LoopLooks:
     """Where the thread of a loop was, besides waiting and training, in some looks at random moments.
 
-    The loop took `turns` batches of `loader` meanwhile. Each line is of the time since the last one. The other
-    looks between the model's first call and the backward of an iteration are `forward_looks`, and `later_looks` those
-    at a model after it. `frozen` has the outermost modules of the forward that stay as they are, with all their looks
-    since the begin. Those `BETWEEN` passes are all looks at the loop around them, and `turns` is how many passes ended.
+    The loop took `turns` batches of `loader` meanwhile. Each line is of the time since the last one. All looks between
+    the model's first call and the backward of an iteration are `forward_looks`, those of `after` too, and `later_looks`
+    are those at a model after it. `frozen` has the outermost modules of the forward that stay as they are, with all
+    their looks since the begin. Those `BETWEEN` passes are all looks at the loop around them, and `turns` is how many
+    passes ended.
     """
 
     loader: int

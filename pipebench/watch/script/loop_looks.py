@@ -35,15 +35,16 @@ from pipebench.watch.script.loop_place import (
     Around,
     Place,
     called_from,
+    leaves_after,
     leaves_before,
     loop_of,
     loops_around,
     module_calls,
     note_first,
-    place_in,
     taking,
     told_at,
 )
+from pipebench.watch.script.own_python import placed
 
 OFTEN_S = 0.01  # between two looks, on average
 RARELY_S = 0.15  # a look takes 20 to 60 µs of the loop's time, and there are two at a time: below 0.1 %
@@ -79,6 +80,7 @@ class _Key(NamedTuple):
     functions: tuple[str, ...]
     early: bool = False
     file: str = ""
+    after: bool = False
 
 
 class _Seen:
@@ -194,7 +196,7 @@ class LoopLooker:
             self._of[loader] = _OfLoader(own.file, model=own.model, sought=own.sought, frozen=own.frozen)
         for loader, own in found.items():
             places = [
-                PlaceLooks(key.line, list(key.functions), one.looks, one.turns, one.ns, one.cpu_ns, key.early, key.file)
+                PlaceLooks(key.line, list(key.functions), one.looks, one.turns, one.ns, one.cpu_ns, *key[2:])
                 for key, one in list(own.found.items())
             ]
             looks = own.forward_looks, own.later_looks, own.frozen.found()
@@ -272,7 +274,7 @@ class LoopLooker:
         loop, thread = self._loop, self._thread
         frames = sys._current_frames()
         frame = frames.get(thread) if thread is not None else None
-        place = place_in(frame, loop.frame, loop.inside) if loop is not None and frame is not None else None
+        place = placed(frame, loop.frame, loop.inside) if loop is not None and frame is not None else None
         self._in_model(loop, place, frame, again)
         iterated = loop.loader if loop is not None and loop.loader != BETWEEN else None
         self.others.look(iterated, frames)
@@ -331,11 +333,17 @@ class LoopLooker:
             note_first(own.model, place.path)
         own.sought = forward and not own.model
         own.forward_looks += forward and bool(own.model) and not again
-        return None
+        return _after(own, place) if forward else None
 
     def _needed_ns(self) -> int:
         """The nanoseconds in which the thread of the loop has used a core so far, or waited for one."""
         return time.clock_gettime_ns(self._clock) + core_wait_ns(self._native) if self._clock is not None else 0
+
+
+def _after(own: _OfLoader, place: Place) -> _Key | None:
+    """Where a look is counted that found Python at work between the model and the backward; None: it did not."""
+    leaves = leaves_after(place.path, own.model) if place.python and not place.trains else None
+    return None if leaves is None else _told(own, place, leaves, early=False)._replace(after=True)
 
 
 def _told(own: _OfLoader, place: Place, at: int, *, early: bool) -> _Key:

@@ -69,11 +69,11 @@ def loops_around(frame: FrameType | None) -> Iterator[Around]:
     for one in outwards(frame):
         file = one.f_code.co_filename
         if _TORCH not in file and not is_ours(file):
-            yield from (Around(one, inside) for inside in _loops(one.f_code) if one.f_lasti in inside)
+            yield from (Around(one, inside) for inside in loops_in(one.f_code) if one.f_lasti in inside)
 
 
 @functools.lru_cache(maxsize=256)
-def _loops(code: CodeType) -> Sequence[range]:
+def loops_in(code: CodeType) -> Sequence[range]:
     """The instructions of each loop of a function, the shortest first."""
     of_for = _ends(code)
     ends = dict(of_for)
@@ -101,6 +101,7 @@ class Place(NamedTuple):
     """The line of the loop, what it calls, and whether that is training for certain.
 
     `path` has the lines from the loop inwards. `models` says that the last one calls a model, which is training too.
+    `python`: see `own_python`.
     `in_step` says that torch's optimiser has called code of others: its closure, or the step of an optimiser of theirs.
     """
 
@@ -110,6 +111,7 @@ class Place(NamedTuple):
     trains: bool
     models: bool
     in_step: bool = False
+    python: bool = False
 
 
 def place_in(frame: FrameType, loop: int, inside: range | None = None) -> Place | None:
@@ -173,6 +175,15 @@ def leaves_before(path: Sequence[tuple[CodeType, int]], model: Mapping[CodeType,
         first = model.get(code)
         if first is None or line != first:
             return place if first is not None and line < first and not _of_model(path, place) else None
+    return None
+
+
+def leaves_after(path: Sequence[tuple[CodeType, int]], model: Mapping[CodeType, int]) -> int | None:
+    """At which call of this way it leaves the one to the model's first call, if that is in a line below; else None."""
+    for place, (code, line) in enumerate(path):
+        first = model.get(code)
+        if first is None or line != first:
+            return place if first is not None and line > first else None
     return None
 
 
