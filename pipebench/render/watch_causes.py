@@ -7,6 +7,7 @@ from typing import Any
 
 from pipebench.render import in_loop
 from pipebench.render.frameworks import setting
+from pipebench.render.watch_notes import left_on
 from pipebench.results.account import Cause
 from pipebench.units import counted, percent, seconds, size
 
@@ -345,6 +346,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     ),
     "prepare": lambda one, values, part: in_loop.preparing(values, part) + _saving(one, _in_workers(values)),
     "python-loops": lambda one, values, part: in_loop.python_loops(values, part, one.recoverable_s),
+    "left-on": lambda one, values, part: f"{left_on(values)} Training took {part} so; what is saved is not known.",
     "spans": lambda one, values, part: in_loop.spans(values, part),
     "each-makes-all": lambda one, values, part: (
         f"{_waits(one, part)}. Each makes all samples of the stream and gives only its part: what makes a sample "

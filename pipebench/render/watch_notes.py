@@ -126,10 +126,14 @@ def _from(values: Values) -> str:
 _TOOLS = {"anomaly-detection": "anomaly detection of torch.autograd", "profiler": "a profiler of torch"}
 
 
-def _left_on(values: Values) -> str:
-    tools = [_TOOLS.get(one, printable(one)) for one in str(values["tools"]).split()]
-    on, them = ("was on: it makes", "it") if len(tools) == 1 else ("were on: they make", "them")
-    named = " and ".join(tools)
+def tools(names: str) -> str:
+    """The tools of torch with these names."""
+    return " and ".join(_TOOLS.get(one, printable(one)) for one in names.split())
+
+
+def left_on(values: Values) -> str:
+    named = tools(str(values["tools"]))
+    on, them = ("were on: they make", "them") if " " in str(values["tools"]) else ("was on: it makes", "it")
     return (
         f"{named[:1].upper()}{named[1:]} {on} each step slower, and these figures hold only with {them}. "
         f"Switch {them} off for training."
@@ -156,7 +160,7 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
         "float32, let samples be float32 from the beginning (`.astype(np.float32)`): half as much to collate and to "
         "hand over."
     ),
-    "tools-left-on": _left_on,
+    "tools-left-on": left_on,
     "workers-not-watched": _not_watched,
     "failed-batches": lambda found: f"In loader {found['loader']}, {_batches(found)} failed with an exception.",
     "hidden-errors": lambda found: (

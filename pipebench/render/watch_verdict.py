@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from pipebench.render.frameworks import setting
 from pipebench.render.started import fitting
+from pipebench.render.watch_notes import tools
 from pipebench.render.worker_moves import DIVIDE, OF_WORKERS, why_no_worker
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import ONE_OF_RANKS, Verdict, WatchResult
@@ -200,6 +201,7 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
         "let the thread block where it waits, in get() or put() of a queue.Queue, in an Event or a Condition, or sleep "
         "in its polling loop. If it computes in Python, move that into a process, such as a worker of a DataLoader"
     ),
+    "switch-off": lambda move: f"switch off {tools(move.setting or '')} for training, and watch again",
     "vectorise": lambda move: (
         "do in tensor operations what Python loops do between the model and backward; or in the workers of loader "
         f"{move.loader}, as far as it needs no output of the model"
@@ -274,7 +276,7 @@ def _cheaper_hand_off(move: NextMove) -> str:
     )
 
 
-_KNOWN = ("keep-less", "vectorise")  # moves to which no command of ours adds anything
+_KNOWN = ("keep-less", "vectorise", "switch-off")  # moves to which no command of ours adds anything
 # what `pipebench advise` tries on the running training
 _TRIED = {
     "set-num-workers", "raise-num-workers", "lower-num-workers", "make-stage-cheaper", "make-hand-off-cheaper",

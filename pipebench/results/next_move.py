@@ -26,7 +26,8 @@ class NextMove:
     `viewed_bytes` cross in shared memory, but belong to no tensor: most of what crosses (None: not so).
 
     A move of the whole run follows from its largest cause: `loader` is what it is about, and `took_s` is how long that
-    took in the run. `setting` limits the threads of libraries. `made_by` made the loader, `again` times anew.
+    took in the run. `setting` limits the threads of libraries; of "switch-off", it has the tools. `made_by` made the
+    loader, `again` times anew.
 
     `to_workers` is the number of workers, above the present one, that would bring most, and `predicted` the speed-up of
     the loop with it, by a simulation of this run (None: too little was recorded). Of "prepare-in-workers", it is the
@@ -42,7 +43,7 @@ class NextMove:
         "keep-workers", "keep-iterator", "load-validation-faster", "do-less-in-the-loop", "prepare-in-workers",
         "pad-to-longest", "fewer-threads", "spread-evenly", "raise-prefetch-factor", "any-order", "lower-num-workers",
         "workers-for-thread", "use-all-cores", "divide-first", "batch-by-length",
-        "keep-less", "keep-outputs", "free-the-interpreter", "vectorise",
+        "keep-less", "keep-outputs", "free-the-interpreter", "vectorise", "switch-off",
     ]  # fmt: skip
     usable_cores: float
     workers: int = 0

@@ -19,7 +19,7 @@ from pipebench.watch.read.gather import NO_LOADER, Run, loaders_found
 from pipebench.watch.read.growing import Grown
 from pipebench.watch.read.host_use import worker_threads
 from pipebench.watch.read.in_loop import between_loops
-from pipebench.watch.read.loop_causes import callbacks, padding, preparing, training
+from pipebench.watch.read.loop_causes import callbacks, left_on, padding, preparing, training
 from pipebench.watch.read.moves import (
     LEAST_CORES,
     USED_UP,
@@ -326,7 +326,7 @@ def memory(seen: Seen) -> Iterable[Cause]:
 
 
 KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
-    start_up, warming, validation, sampler, hand_off, _plain("pin", "pin"),
+    left_on, start_up, warming, validation, sampler, hand_off, _plain("pin", "pin"),
     _plain("host-to-device", "host-to-device", on_device=True), preparing, padding, callbacks, slower_steps,
     frozen_modules, busy_threads, python_loops, spans, no_workers, competing, short_of_cores, waiting,
 )  # fmt: skip
@@ -335,8 +335,9 @@ KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
 def causes(run: Run, result: WatchResult, account: Account, grown: Mapping[int, Grown]) -> tuple[Cause, ...]:
     """The causes that matter, first the one that could save most; then memory that grows, training, what is done once.
 
-    What may be a wait for a device stands behind the others. Where nobody knows what could be saved, it may be all, but
-    of a stream that begins anew: there, what is known counts.
+    Tools left on come first, because all figures hold only with them. What may be a wait for a device stands
+    behind the others. Where nobody knows what could be saved, it may be all, but of a stream that begins anew: there,
+    what is known counts.
 
     Those of the loops take 5 % of the loops' time and 2 % of the recorded run or more, and something could be saved of
     them as far as is known.
@@ -349,5 +350,5 @@ def causes(run: Run, result: WatchResult, account: Account, grown: Mapping[int, 
     return (*sorted(large, key=_place), *memory(seen), *training(seen), *once(seen))
 
 
-def _place(one: Cause) -> tuple[bool, float, float]:
-    return "even" in one.values or "varies" in one.values, -one.ranked_s, -one.s
+def _place(one: Cause) -> tuple[bool, bool, float, float]:
+    return one.code != "left-on", "even" in one.values or "varies" in one.values, -one.ranked_s, -one.s

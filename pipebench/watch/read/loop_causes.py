@@ -7,14 +7,27 @@ from collections.abc import Iterable, Sequence
 
 from pipebench.results.account import Cause
 from pipebench.watch.read.collectives import other_alone_s
-from pipebench.watch.read.gather import NO_LOADER
+from pipebench.watch.read.gather import NO_LOADER, Run
 from pipebench.watch.read.in_loop import Apart
 from pipebench.watch.read.like_a_device import like_a_device
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.prepared import ROW, idle_of, moved, prepared
+from pipebench.watch.record.program_lines import LeftOn
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
 
 _FIRST = 0.2  # of training: a first iteration that is mentioned
+
+
+def tools_on(run: Run) -> str:
+    """The tools of torch that were on at each look at the script's process, with a space between them."""
+    found = (tool for process in run.of_script() for line in process.of(LeftOn)[-1:] for tool in line.tools)
+    return " ".join(dict.fromkeys(found))
+
+
+def left_on(seen: Seen) -> Iterable[Cause]:
+    """Tools that slow each step. By how much is not known: all other figures hold only with them."""
+    if tools := tools_on(seen.run):
+        yield Cause("left-on", seen.s("forward", "before-backward", "backward", "optimiser"), values={"tools": tools})
 
 
 def callbacks(seen: Seen) -> Iterable[Cause]:

@@ -255,7 +255,7 @@ _BY_CORES = ("raise-num-workers", "make-stage-cheaper", "set-num-workers")
 _OF_RUN = {
     "start-up": "keep-workers", "warm-up": "keep-workers", "new-iterators": "keep-iterator",
     "validation": "load-validation-faster", "callbacks": "do-less-in-the-loop", "prepare": "prepare-in-workers",
-    "python-loops": "vectorise",
+    "python-loops": "vectorise", "left-on": "switch-off",
     "padding": "pad-to-longest", "unequal-lengths": "batch-by-length", "few-cores": "use-all-cores",
     "each-makes-all": "divide-first", "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly",
     "periodic-stalls": "raise-prefetch-factor", "head-of-line": "any-order",
@@ -272,13 +272,14 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
     matters to the run, so the move does not matter either.
     """
     saving = [one for one in causes if _could_save(one)]
-    first = max(saving, key=lambda one: ("even" not in one.values, _could_save(one)), default=None)
+    largest = max(saving, key=lambda one: ("even" not in one.values, _could_save(one)), default=None)
+    first = next((one for one in causes if one.code == "left-on"), largest)  # all else holds only with it
     if first is None:
         return None
     action = _OF_RUN.get(first.code)
     if action is None:
         return move
-    setting, more = first.values.get("setting"), first.values.get("more_workers")
+    setting, more = first.values.get("setting", first.values.get("tools")), first.values.get("more_workers")
     return NextMove(
         action,  # type: ignore[arg-type]
         usable_cores,

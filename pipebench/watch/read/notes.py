@@ -9,8 +9,8 @@ from pipebench.results.watched import LoaderResult, Note, StageResult
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.standstill import Standstill
 from pipebench.watch.read.gather import Process, Run, loaders_found
+from pipebench.watch.read.loop_causes import tools_on
 from pipebench.watch.record.lines import Fault, FetchSums, LoopSums, SpanNotFound
-from pipebench.watch.record.program_lines import LeftOn
 from pipebench.watch.record.record_file import WITHOUT_GRADIENTS
 from pipebench.watch.record.worker_lines import WorkerGone
 
@@ -127,10 +127,9 @@ def script_killed(signal: int | None, footprint: Footprint, lived: tuple[int, in
 
 
 def tools_left_on(run: Run) -> Iterator[Note]:
-    """Notes the tools of torch that were on at each look at the script's process."""
-    found = [tool for process in run.of_script() for line in process.of(LeftOn)[-1:] for tool in line.tools]
-    if found:
-        yield Note("tools-left-on", {"tools": " ".join(dict.fromkeys(found))})
+    """Notes the tools of torch that were left on, for a report in which they are no cause."""
+    if tools := tools_on(run):
+        yield Note("tools-left-on", {"tools": tools})
 
 
 def _who(process: Process) -> Values:

@@ -92,7 +92,12 @@ def summarise(
     result = _tables(found, options.loader)
     whole = options.loader is None or options.bound or not result.loaders
     of_run = _judged(found, result if whole else _tables(found, None))  # --loader limits the tables: the run stays
-    return dataclasses.replace(result, verdict=of_run.verdict, next_move=of_run.next_move, account=of_run.account)
+    causes = of_run.account.causes if of_run.account is not None else ()
+    said = {"tools-left-on"} if any(one.code == "left-on" for one in causes) else set()  # the cause says it
+    notes = tuple(one for one in result.notes if one.code not in said)
+    return dataclasses.replace(
+        result, verdict=of_run.verdict, next_move=of_run.next_move, account=of_run.account, notes=notes
+    )
 
 
 @dataclass(frozen=True)
