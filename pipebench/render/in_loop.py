@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from pipebench.units import printable, seconds
+from pipebench.units import counted, printable, seconds
 
 _EVEN = " It takes as long in each iteration and needs no core, so it may be a wait for a device."
 
@@ -37,6 +37,16 @@ def python_loops(values: Any, part: str, saved_s: float | None) -> str:
 def spans(values: Any, part: str) -> str:
     """The sentence on functions of `--span`, which took `part`."""
     return f"Functions of --span took {part} in the loop; the longest is {values['function']}."
+
+
+def validating_less(values: Any) -> str:
+    """The sentence on how often a loop inside training ran, and what half as many would save."""
+    if "seldom_s" not in values:
+        return ""
+    return (
+        f" One came after about {counted(round(values['every']), 'iteration')} of training: half as many would save "
+        f"about {seconds(values['seldom_s'])} (predicted, not tried)."
+    )
 
 
 def between(values: Any, part: str) -> str:

@@ -85,6 +85,7 @@ def _validation(one: Cause, values: Any, part: str) -> str:
     if "batch" in values:
         said += f" A batch has {counted(values['batch'], 'sample')} there, and {values['trains']} in training: larger "
         said += "ones cost less."
+    said += in_loop.validating_less(values)
     if waits := values.get("waits_s"):
         said += f" Up to {seconds(waits)} of that could be saved by faster loading (predicted, not tried)."
     if "kept" in values:

@@ -201,6 +201,9 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
         "let the thread block where it waits, in get() or put() of a queue.Queue, in an Event or a Condition, or sleep "
         "in its polling loop. If it computes in Python, move that into a process, such as a worker of a DataLoader"
     ),
+    "validate-less-often": lambda move: (
+        f"validate less often: the loops that do not train (loader {move.loader}) took {seconds(move.took_s or 0.0)}"
+    ),
     "switch-off": lambda move: f"switch off {tools(move.setting or '')} for training, and watch again",
     "vectorise": lambda move: (
         "do in tensor operations what Python loops do between the model and backward; or in the workers of loader "

@@ -26,7 +26,8 @@ class NextMove:
     `viewed_bytes` cross in shared memory, but belong to no tensor: most of what crosses (None: not so).
 
     A move of the whole run follows from its largest cause: `loader` is what it is about, and `took_s` is how long that
-    took in the run. `setting` limits the threads of libraries; of "switch-off", it has the tools. `made_by` made the
+    took in the run. `setting` limits the threads of libraries; of "switch-off",
+        "validate-less-often", it has the tools. `made_by` made the
     loader, `again` times anew.
 
     `to_workers` is the number of workers, above the present one, that would bring most, and `predicted` the speed-up of

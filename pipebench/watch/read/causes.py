@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from pipebench.results.account import Account, Cause
+from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
 from pipebench.watch.read.account import STARTS
 from pipebench.watch.read.after_model import python_loops, spans
@@ -59,7 +59,7 @@ def validation(seen: Seen) -> Iterable[Cause]:
     for row in seen.rows("validation"):
         one = next((one for one in seen.result.loaders if one.loader == row.loader), None)
         waits = sum(inside.recoverable_s or 0.0 for inside in row.inside if inside.reason not in STARTS)
-        counts = {"passes": row.passes or 0, **({"workers": one.workers} if one else {})}
+        counts: dict[str, str | int | float] = {"passes": row.passes or 0, **({"workers": one.workers} if one else {})}
         if seen.result.loaders_in_loop == (NO_LOADER,):
             counts["kept"] = 1  # training takes no batch from a loader: it may use these
         own = described[row.loader].batch_size if row.loader in described else None
@@ -67,7 +67,19 @@ def validation(seen: Seen) -> Iterable[Cause]:
             counts |= {"batch": own, "trains": trains}
         if row.s < _LARGE_VALIDATION * seen.loops_s and waits < MATTERS * seen.loops_s:
             continue
-        yield Cause("validation", row.s, row.recoverable_s, row.loader, {**counts, "waits_s": waits})
+        saved = row.recoverable_s
+        if seldom := _how_often(seen, row):
+            saved, counts = max(saved or 0.0, seldom["seldom_s"]), {**counts, **seldom}
+        yield Cause("validation", row.s, saved, row.loader, {**counts, "waits_s": waits})
+
+
+def _how_often(seen: Seen, row: AccountRow) -> dict[str, float]:
+    """After how many iterations of training a validation came, and what half as many save, if it is inside passes."""
+    training = [one for one in seen.in_loop if one.training]
+    passes = row.passes or 0
+    if passes < 2 or passes <= sum(one.passes for one in training) or row.s < _LARGE_VALIDATION * seen.loops_s:
+        return {}
+    return {"every": sum(map(seen.batches, training)) / passes, "seldom_s": row.s * (passes // 2) / passes}
 
 
 def hand_off(seen: Seen) -> Iterable[Cause]:

@@ -276,7 +276,7 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
     first = next((one for one in causes if one.code == "left-on"), largest)  # all else holds only with it
     if first is None:
         return None
-    action = _OF_RUN.get(first.code)
+    action = "validate-less-often" if _seldom_s(first) else _OF_RUN.get(first.code)
     if action is None:
         return move
     setting, more = first.values.get("setting", first.values.get("tools")), first.values.get("more_workers")
@@ -337,4 +337,10 @@ def in_its_words(move: NextMove | None, result: WatchResult) -> NextMove | None:
 def _could_save(one: Cause) -> float:
     """Seconds. Of validation, only its waits: the start-up of its workers is a cause of its own."""
     waits = one.values.get("waits_s") if one.code == "validation" else None
-    return float(waits if waits is not None else one.recoverable_s or 0.0)
+    return _seldom_s(one) or float(waits if waits is not None else one.recoverable_s or 0.0)
+
+
+def _seldom_s(one: Cause) -> float:
+    """What half as many validations would save, if faster loading saves less; else 0."""
+    seldom, waits = float(one.values.get("seldom_s", 0.0)), float(one.values.get("waits_s", 0.0))
+    return seldom if seldom > waits else 0.0

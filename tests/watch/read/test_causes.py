@@ -41,7 +41,7 @@ def test_only_half_of_training_is_most_of_it(backward: int, said_of_it: str) -> 
 def test_the_cause_that_could_save_most_comes_first_though_another_took_longer() -> None:
     run = Planted()
     run.loader(**TRAINS, sampler=1000)
-    run.loader(2, trains=False, passes=3, wait_for_worker=200, other=800)
+    run.loader(2, trains=False, wait_for_worker=600, other=2400)
     sampler, validation = run.account().causes[:2]
     assert (sampler.code, validation.code) == ("sampler", "validation")
     assert sampler.at_most_s > validation.at_most_s and sampler.s < validation.s
