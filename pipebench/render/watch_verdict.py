@@ -325,9 +325,20 @@ def _of_judged(result: WatchResult, own: str | None, of_command: bool) -> str | 
         return f"Then: `pipebench run --stage {move.stage_kind}` compares ways to do it on this machine."
     if not found.trains or (move is not None and move.action in _KNOWN):
         return None
+    if found.limit == "training" and not _saw_device(result):
+        return None
     if found.limit == "training":
         return "Then: `pipebench syncs MODULE:STEP` lists the lines where training waits for the device."
     if result.bound is None and not of_command and own is not None:
         bound = f"`pipebench watch --bound --yes-discard-weights {own}`"
         return f"Then: {bound} measures how much faster training could be. It spoils the weights."
     return None
+
+
+def _saw_device(result: WatchResult) -> bool:
+    """Whether the training used a device, as far as it was seen: by CUDA's events, by copies, or by lines that wait."""
+    if result.device_idle is not None:
+        return True
+    copies = any(one.phase == "host-to-device" and one.s_per_iteration for one in result.loop)
+    causes = result.account.causes if result.account is not None else ()
+    return copies or any(one.on_device or {"device_s", "even"} & set(one.values) for one in causes)

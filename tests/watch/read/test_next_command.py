@@ -10,8 +10,9 @@ from made_up_trials import watched
 from render import made_up
 
 from pipebench.render.watch_verdict import next_command, verdict
+from pipebench.results.account import Account, Cause
 from pipebench.results.next_move import NextMove
-from pipebench.results.watched import Verdict
+from pipebench.results.watched import DeviceIdle, PhaseResult, Verdict
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,8 @@ def test_where_no_change_is_certain_the_bound_comes_next_with_its_price() -> Non
 @pytest.mark.parametrize("limit", ["data", "training"])
 def test_no_command_finds_what_a_loop_keeps(limit: Any) -> None:
     """Neither ready batches nor waits for a device are what makes steps slower and slower."""
-    found = replace(watched(), verdict=Verdict(limit), bound=None, started="train.py")
+    idle = DeviceIdle(0.1, 0.1, 3)
+    found = replace(watched(), verdict=Verdict(limit), bound=None, started="train.py", device_idle=idle)
     for move in (NextMove("keep-less", 2.0), None):
         said = next_command(replace(found, next_move=move), of_command=False)
         assert (said is None) == (move is not None)
@@ -84,3 +86,15 @@ def test_where_nothing_trains_nothing_that_needs_a_training_comes_next() -> None
         found = replace(watched(), next_move=move, verdict=Verdict(limit, trains=False), started="evaluate.py")  # type: ignore[arg-type]  # the limits above
         assert next_command(found, of_command=False) is None
     assert verdict(Verdict("training", wait_share=0.01, trains=False)).startswith("Data does not limit the loop:")
+
+
+def test_lines_that_wait_for_a_device_are_looked_for_where_there_was_one() -> None:
+    found = replace(watched(), next_move=None, verdict=Verdict("training"), device_idle=None, loop=(), account=None)
+    assert next_command(found, of_command=False) is None
+    waits = Account(2.0, (), causes=(Cause("training", 1.0, values={"device_s": 1.0}),))
+    for seen in (
+        {"device_idle": DeviceIdle(0.1, 0.1, 3)}, {"loop": (PhaseResult("host-to-device", 0.1, 0.1),)},
+        {"account": waits},
+    ):  # fmt: skip
+        said = next_command(replace(found, **seen), of_command=False)
+        assert said == "Then: `pipebench syncs MODULE:STEP` lists the lines where training waits for the device."
