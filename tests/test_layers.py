@@ -42,7 +42,7 @@ HOUSE = {
     "thread_pools memory",
     "watch.stages": "labels transforms hidden_errors webdataset in_place called iterables library_calls "
     "finding_transforms",
-    "watch.worker": "pickling stack_place contents draws batch_sums standins fetching",
+    "watch.worker": "pickling stack_place padded contents draws batch_sums standins fetching",
     "watch.script": "made dividing nested_columns described lost_workers wait_parts arrivals training_device "
     "device_idle main_thread own_steps passes phases backward ranks loop_place own_python frozen_modules busy_threads "
     "loop_looks loop_spans "

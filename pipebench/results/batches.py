@@ -24,9 +24,9 @@ class BatchContent:
 
     `tokens` are those of `input_ids`, without padding if there is an `attention_mask`. `padding_share` is the share of
     the places for tokens that is padding. `frames` are those of video, and `sound_s` are seconds of sound.
-    `unused_share` is the share of a sample's places at the end of a table of integers that is the same in all samples
-    of a batch, as padding further than to the longest one is. `uneven_share` is the share that is padding because
-    another sample of the batch is longer.
+    `unused_share` is the share of a sample's places, at the end of a table of integers or of sequences of known
+    lengths, that is the same in all samples of a batch, as padding further than to the longest one is. `uneven_share`
+    is the share that is padding because another sample of the batch is longer.
     """
 
     samples: float

@@ -66,8 +66,9 @@ class Content(NamedTuple):
     """What some batches held besides samples, as far as they show it.
 
     `slots` are the places for tokens in batches that say which of them are padding. `seconds` are those of sound. Of
-    batches of integers, `columns` are the places of a sample, and `unused` those at the end that are the same in all.
-    `uneven` are more places at the end of a sample, on average: those that only longer samples use.
+    batches of integers, or of sequences whose lengths they tell, `columns` are the places of a sample, and `unused`
+    those at the end that are the same in all. `uneven` are more places at the end of a sample, on average: those that
+    only longer samples use.
     """
 
     batches: int = 0

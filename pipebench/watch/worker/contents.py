@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipebench.watch.record.worker_lines import Content, ToHandOver
+from pipebench.watch.worker.padded import padded_lengths
 
 _SOUND = ("input_values", "waveform", "waveforms", "audio", "speech")
 _RATE = ("sampling_rate", "sample_rate")
@@ -87,10 +88,15 @@ def _unused(batch: Any) -> tuple[int, int, float]:
     """The places of a sample in the widest table of integers, and those at the end that are the same in all samples.
 
     So are those of tokens that are padded further than to the longest sample. The third number are the places of a
-    sample, on average, that are padding because another one is longer.
+    sample, on average, that are padding because another one is longer. Sequences of features whose lengths the batch
+    tells come first: they are larger.
     """
     entries = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, (tuple, list)) else [batch]
-    tables = [found for one in itertools.islice(entries, _ENTRIES) if _is_table(found := _on_host(one))]
+    first = list(itertools.islice(entries, _ENTRIES))
+    if (sequences := padded_lengths([one for one in map(_told, first) if one is not None])) is not None:
+        places, lengths = sequences
+        return places, places - max(lengths), max(lengths) - sum(lengths) / len(lengths)
+    tables = [found for one in first if _is_table(found := _on_host(one))]
     if not tables:
         return 0, 0, 0.0
     widest = max(tables, key=lambda one: int(one.shape[1]))
@@ -99,6 +105,11 @@ def _unused(batch: Any) -> tuple[int, int, float]:
     columns = int(widest.shape[1])
     each = [(_at_end(widest, order), order) for order in (range(columns - 1, -1, -1), range(columns))]
     return columns, *max(((unused, _uneven(widest, order, unused)) for unused, order in each), key=sum)
+
+
+def _told(one: Any) -> Any:
+    """An entry as `padded_lengths` reads it; None if that would wait for a device."""
+    return one if isinstance(one, (list, tuple)) else _on_host(one)
 
 
 def _uneven(table: Any, columns: Sequence[int], unused: int) -> float:
