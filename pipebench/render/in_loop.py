@@ -66,6 +66,14 @@ def busy_thread(values: Any, spent_s: float, part: str) -> str:
     )
 
 
+def made_anew(loader: int | None, values: Any, part: str) -> str:
+    """The sentence on a dataset that is made anew for later passes, which took `part`."""
+    return (
+        f"Making the dataset of loader {loader} anew between passes took {part}: {values['function']}, called in "
+        f"{_where(values)}, {counted(values['again'], 'time')}."
+    )
+
+
 def most_of_training(values: Any, whole_s: float) -> str:
     """The largest part of training: a phase, or lines of the loop that do what a wait for a device does."""
     device_s = values.get("device_s", 0.0)

@@ -328,6 +328,9 @@ def _training(one: Cause, values: Any, part: str) -> str:
 
 SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "start-up": _start_up,
+    "dataset-anew": lambda one, values, part: (
+        in_loop.made_anew(one.loader, values, part) + _saving(one, "Making it once, before the loops,")
+    ),
     "warm-up": _warm_up,
     "new-iterators": _new_iterators,
     "validation": _validation,

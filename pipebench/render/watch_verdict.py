@@ -177,6 +177,7 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
         if move.again and not move.made_by
         else f"set {setting('persistent_workers=True', move.made_by)} for loader {move.loader}"
     ),
+    "make-dataset-once": lambda move: f"make the dataset of loader {move.loader} once, before the epochs",
     "keep-iterator": lambda move: (
         f"keep one iterator over loader {move.loader} for all steps: make it before the loop, take next() of it in "
         "each step, and make a new one when it ends"

@@ -24,6 +24,8 @@ _MOST_CAUSES, _BESIDE_FIRST = 2, 0.2
 class Beginning(NamedTuple):
     """What the text of a watched run begins with, and its code.
 
+    What is done between the loops is said, too, where it took at least as long as the first cause.
+
     With `nothing`, the first sentence says that nothing in the loops is worth a change. Then the `causes` follow, first
     what could save most. Without both, the first sentence is what the verdict on the loop says.
     """
@@ -41,6 +43,8 @@ def beginning(found: WatchResult) -> Beginning:
     if found.account is None or not (in_loops or limit in ("data", "training")):
         return Beginning(limit)
     said = in_loops or [one for one in causes if one.code not in _APART]
+    if in_loops:
+        said += [one for one in causes if one.code == "outside-loops" and one.s >= in_loops[0].ranked_s]
     said = [*said, *(one for one in causes if one.code in _APART)]
     if not in_loops and not any(one.code in ("outside-loops", "memory-growth") for one in causes):
         return Beginning("training" if limit == "training" else "nothing-to-gain", tuple(said), nothing=True)

@@ -44,7 +44,7 @@ class NextMove:
         "keep-workers", "keep-iterator", "load-validation-faster", "do-less-in-the-loop", "prepare-in-workers",
         "pad-to-longest", "fewer-threads", "spread-evenly", "raise-prefetch-factor", "any-order", "lower-num-workers",
         "workers-for-thread", "use-all-cores", "divide-first", "batch-by-length",
-        "keep-less", "keep-outputs", "free-the-interpreter", "vectorise", "switch-off",
+        "keep-less", "make-dataset-once", "keep-outputs", "free-the-interpreter", "vectorise", "switch-off",
     ]  # fmt: skip
     usable_cores: float
     workers: int = 0

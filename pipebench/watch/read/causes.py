@@ -31,7 +31,7 @@ from pipebench.watch.read.moves import (
 )
 from pipebench.watch.read.moves import busy as busy_of
 from pipebench.watch.read.of_causes import MATTERS, Seen, stage_values
-from pipebench.watch.read.pass_causes import LARGE_ONCE, sampler, start_up
+from pipebench.watch.read.pass_causes import LARGE_ONCE, dataset_anew, sampler, start_up
 from pipebench.watch.read.script_cpu import stretches
 from pipebench.watch.read.slower_steps import slower_steps
 from pipebench.watch.read.stalls import period_of, waits_of
@@ -306,9 +306,11 @@ def _uneven_batches(seen: Seen, one: LoaderResult, whole: Cause) -> Iterable[Cau
 
 def once(seen: Seen) -> Iterable[Cause]:
     """What is done once in a run, or between its loops, if it is a large part of the run."""
+    told = sum(one.s for one in dataset_anew(seen))
     for code, least in (("outside-loops", MATTERS), ("before-loops", LARGE_ONCE), ("after-loops", LARGE_ONCE)):
-        if (spent := seen.s(code)) >= least * seen.account.wall_s:
-            yield Cause(code, spent, values=between_loops(seen.run) if code == "outside-loops" else {})
+        between = code == "outside-loops"
+        if (spent := seen.s(code)) - told * between >= least * seen.account.wall_s:
+            yield Cause(code, spent, values=between_loops(seen.run) if between else {})
 
 
 def memory(seen: Seen) -> Iterable[Cause]:
@@ -338,7 +340,7 @@ def memory(seen: Seen) -> Iterable[Cause]:
 
 
 KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
-    left_on, start_up, warming, validation, sampler, hand_off, _plain("pin", "pin"),
+    left_on, start_up, dataset_anew, warming, validation, sampler, hand_off, _plain("pin", "pin"),
     _plain("host-to-device", "host-to-device", on_device=True), preparing, padding, callbacks, slower_steps,
     frozen_modules, busy_threads, python_loops, spans, no_workers, competing, short_of_cores, waiting,
 )  # fmt: skip

@@ -87,6 +87,21 @@ def between_loops(run: Run) -> dict[str, str | int | float]:
     return {"file": most.file or lines[0].file, "line": most.line, **called}
 
 
+def made_between(run: Run, dataset: str) -> tuple[float, dict[str, str | int | float]]:
+    """The share of the time between loops in which datasets of this class were made, and where, as values of a cause.
+
+    0 if looks do not say it.
+    """
+    lines, name = run.looks(BETWEEN), f"{dataset}.__init__"
+    places = [one for line in lines for one in line.places]
+    within = [one for one in places if name in one.functions]
+    looks, made = (sum(one.looks for one in found) for found in (places, within))
+    if looks < FEWEST or not made:
+        return 0.0, {}
+    most = max(within, key=lambda one: one.looks)
+    return made / looks, {"file": most.file or lines[0].file, "line": most.line, "function": name}
+
+
 def summed(places: Iterable[PlaceLooks]) -> list[PlaceLooks]:
     """One row for each way of calls, whatever its line: a call of several lines has several."""
     found: dict[tuple[str, tuple[str, ...] | int], list[PlaceLooks]] = {}

@@ -254,6 +254,7 @@ _BY_CORES = ("raise-num-workers", "make-stage-cheaper", "set-num-workers")
 # cause of the whole run -> the move that it asks for. Those of the others follow from the iteration.
 _OF_RUN = {
     "start-up": "keep-workers", "warm-up": "keep-workers", "new-iterators": "keep-iterator",
+    "dataset-anew": "make-dataset-once",
     "validation": "load-validation-faster", "callbacks": "do-less-in-the-loop", "prepare": "prepare-in-workers",
     "python-loops": "vectorise", "left-on": "switch-off",
     "padding": "pad-to-longest", "unequal-lengths": "batch-by-length", "few-cores": "use-all-cores",

@@ -9,6 +9,7 @@ from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.account import throws_away
 from pipebench.watch.read.begins import begins_twice_s, stream_begins
 from pipebench.watch.read.gather import loaders_found
+from pipebench.watch.read.in_loop import made_between
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.record.lines import LoaderFound
 
@@ -50,6 +51,21 @@ def _begun_anew(seen: Seen, known: LoaderFound, spent: float) -> dict[str, float
     if begins is None or throws_away(seen.run, known) or min(spent, begins.more_s) < MATTERS * seen.loops_s:
         return {}
     return {"first_s": begins.first_s, "usual_s": begins.usual_s, "more_s": min(spent, begins.more_s)}
+
+
+def dataset_anew(seen: Seen) -> Iterable[Cause]:
+    """A dataset that is made anew between passes, with its loader: made once, it would take that time once."""
+    described = loaders_found(seen.run.processes)
+    told = set[str]()
+    for one in seen.result.loaders:
+        known = described.get(one.loader)
+        if known is None or not one.again or one.made_by or known.dataset in told:
+            continue
+        told.add(known.dataset)  # which of two loaders such a dataset is for is not known
+        share, place = made_between(seen.run, known.dataset)
+        spent = share * seen.s("outside-loops")
+        values = {**place, "dataset": known.dataset, "again": one.again, "workers": one.workers}
+        yield Cause("dataset-anew", spent, spent, one.loader, values)
 
 
 def _as_made(one: LoaderResult) -> dict[str, str | int | float]:

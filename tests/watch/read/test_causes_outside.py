@@ -6,8 +6,8 @@ import pytest
 from planted_runs import MS, TRAINS, Planted, said
 
 from pipebench.units import seconds
-from pipebench.watch.record.lines import LoopLooks, LoopSums
-from pipebench.watch.record.trial_lines import BETWEEN, PlaceLooks
+from pipebench.watch.record.lines import LoopSums, PassBegun
+from pipebench.watch.record.trial_lines import BETWEEN, LoopLooks, PlaceLooks
 
 
 def test_what_is_done_between_and_before_the_loops() -> None:
@@ -35,6 +35,53 @@ def test_where_most_of_the_work_between_loops_is(looks: tuple[int, ...], told: s
     places = [PlaceLooks(12, one, count, 1, 0, 0) for one, count in zip(names, looks, strict=True)]
     run.lines.append(LoopLooks(BETWEEN, "a/train.py", 1, places))
     assert said(run.account()).endswith(f"it took 500 ms of the run's 2.60 s (19 %).{told}")
+
+
+def _made_anew(again: int, looks: int, others: int = 0, passes: int = 3, between: int = 2000) -> Planted:
+    """Passes that are short beside what lies between them."""
+    run = Planted()
+    for number in range(passes):
+        run.loader(**TRAINS, other=150)
+        run.outside(between if number < passes - 1 else 0)
+    begun = [one for one in run.lines if isinstance(one, PassBegun)]
+    for number, one in enumerate(begun):
+        one.number, one.again = number, min(number, again)
+    ways = (["get_loader", "Photos.__init__", "read_csv"], ["get_loader", "Photos.__init__"], ["Model.save"])
+    counts = (looks // 2, looks - looks // 2, others)
+    places = [PlaceLooks(27, way, count, 1, 0, 0) for way, count in zip(ways, counts, strict=True)]
+    run.lines.append(LoopLooks(BETWEEN, "a/train.py", 1, places))
+    return run
+
+
+def test_a_dataset_that_is_made_anew_between_passes_is_told_with_what_one_would_save() -> None:
+    account = _made_anew(again=2, looks=60, others=20).account()
+    found = account.causes[0]
+    assert (found.code, found.loader, found.s) == ("dataset-anew", 1, pytest.approx(0.75 * 4.0))
+    assert found.recoverable_s == found.s
+    told = said(account)
+    assert told.startswith("Making the dataset of loader 1 anew between passes took 3.00 s of the run's")
+    assert "Photos.__init__, called in train.py:27, 2 times. Making it once, before the loops, could save about" in told
+
+
+@pytest.mark.parametrize(
+    ("again", "looks", "others"),
+    [
+        (0, 60, 0),  # the loader is the first one: its dataset may be another one's
+        (2, 0, 60),
+        (2, 15, 0),  # too few
+    ],
+)
+def test_other_work_between_passes_is_no_dataset_made_anew(again: int, looks: int, others: int) -> None:
+    assert "dataset-anew" not in _made_anew(again, looks, others).causes()
+
+
+def test_work_between_passes_is_told_beside_a_smaller_cause() -> None:
+    """What the loops could save is little beside the time between them."""
+    account = _made_anew(again=0, looks=0, others=60, between=1000).account()
+    assert [one.code for one in account.causes] == ["callbacks", "training", "outside-loops"]
+    told = said(account)
+    assert told.startswith("Work in the loop besides training") and "Between the loops" in told
+    assert told.endswith("Most of it: Model.save, called in train.py:27.")
 
 
 def test_what_was_not_recorded_hides_no_cause() -> None:
