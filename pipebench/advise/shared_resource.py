@@ -11,7 +11,7 @@ from pipebench.results.account import Cause
 from pipebench.results.advice import Finding
 from pipebench.results.watched import WatchResult
 
-_CAUSES = ("workers-blocked", "storage", "no-workers")
+_CAUSES = ("workers-blocked", "shared-lock", "storage", "no-workers")
 _MOST_OF = 0.4  # of the looks at a row: a line that is named
 _BELOW = 0.8  # of what a loop without waits would gain: else the loop itself is the limit
 _FEW = 1.25  # the most that an unclear trial may leave open, or that a cause may save that a trial has belied

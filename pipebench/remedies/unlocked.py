@@ -6,28 +6,24 @@ server that answers one request at a time, would go on to do so.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from pipebench.remedies.seen import WORTH, Seen, without, without_share
 from pipebench.results.account import Cause
 from pipebench.results.advice import Change, Finding, Place
+from pipebench.watch.read.locks import waits_for_lock
 
 PLACE = 14
 HOW = (
     "Let each worker open a file or connection of its own, when it first reads, and read",
     "without this lock; or read at a position, which needs none: os.pread(fd, size, offset).",
 )
-_NAME = r"(?i:(?<![a-z])r?(?:lock|mutex|semaphore)s?(?![a-z]))|(?<!File)Lock\b"
-# A line that does nothing but to wait for it: what a lock guards stands on other lines.
-_WAITS = re.compile(rf"^with\s[^#]*(?:{_NAME})[^#]*:$|(?:{_NAME})\w*(?:\(\))?\.acquire\(|\b(?:flock|lockf)\(")
-_TEXTS = re.compile(r"""'[^']*'|"[^"]*"|#.*""")
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     account = seen.watched.account
     found = next((one for one in account.causes if "tried_workers" in one.values), None) if account else None
-    if found is None or found.code == "storage" or not _waits_for_lock(str(found.values.get("text", ""))):
+    if found is None or found.code == "storage" or not waits_for_lock(str(found.values.get("text", ""))):
         return None
     predicted = min(without(seen.watched, found.recoverable_s or 0.0), _at_most(seen, found))
     if predicted < WORTH:
@@ -37,10 +33,6 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         "unlocked", {}, "one open file or connection a worker", predicted=predicted,
         title="reads without the shared lock", how=HOW, at=at, of_script=True,
     )  # fmt: skip
-
-
-def _waits_for_lock(text: str) -> bool:
-    return bool(_WAITS.search(_TEXTS.sub("''", text).strip()))
 
 
 def _at_most(seen: Seen, found: Cause) -> float:

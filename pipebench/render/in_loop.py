@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from pipebench.units import counted, printable, seconds
+from pipebench.units import counted, percent, printable, seconds
 
 _EVEN = " It takes as long in each iteration and needs no core, so it may be a wait for a device."
 
@@ -98,6 +98,14 @@ def shared(values: Any) -> str:
     return (
         f" {more} workers bring no more than {enough} (tried): they seem to wait for one another{at}, as for a lock, a "
         "connection or a disc. Let each open its own, or fetch a whole batch at once (__getitems__)."
+    )
+
+
+def at_lock(values: Any) -> str:
+    """The sentence on workers that wait at a lock, with its place."""
+    return (
+        f"For {percent(values['at_line'])} of their time they wait for one another at a lock: {values['function']} "
+        f"({_where(values)})."
     )
 
 

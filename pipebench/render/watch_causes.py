@@ -376,6 +376,10 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
         f"worker would take about {seconds(values['hand_off_s'])}." + _saving(one, "One tensor in place of them")
     ),
     "workers-blocked": _blocked,
+    "shared-lock": lambda one, values, part: (
+        f"{_waits(one, part)}. {in_loop.at_lock(values)}"
+        + (in_loop.shared(values) or _saving(one, "The same work without that lock"))
+    ),
     "storage": _storage,
     "memory-growth": _growth,
     "sync-points": _sync_points,

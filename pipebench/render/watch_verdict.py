@@ -171,13 +171,25 @@ def _inside(found: Verdict) -> str:
     return f"Its {workers} {are} busy {percent(found.workers_busy)} of the time; {share} of that {largest}"
 
 
+def _at(move: NextMove) -> str:
+    """What a move is about, in the user's own code."""
+    if not move.line:
+        return ""
+    where = f"{os.path.basename(move.file)}:{move.line}"
+    return f" ({printable(f'{move.function}, {where}' if move.function else where)})"
+
+
 _OF_RUN: dict[str, Callable[[NextMove], str]] = {
     "keep-workers": lambda move: (
         f"make loader {move.loader} once, before the epochs, with persistent_workers=True"
         if move.again and not move.made_by
         else f"set {setting('persistent_workers=True', move.made_by)} for loader {move.loader}"
     ),
-    "make-dataset-once": lambda move: f"make the dataset of loader {move.loader} once, before the epochs",
+    "make-dataset-once": lambda move: f"make the dataset of loader {move.loader} once, before the epochs{_at(move)}",
+    "read-without-lock": lambda move: (
+        f"let the workers of loader {move.loader} work without the lock they share{_at(move)}: each with a file or a "
+        "connection of its own, and what needs no lock, such as decoding, outside of it. More workers would wait there"
+    ),
     "keep-iterator": lambda move: (
         f"keep one iterator over loader {move.loader} for all steps: make it before the loop, take next() of it in "
         "each step, and make a new one when it ends"
@@ -187,8 +199,8 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
         f"{'with more workers or a cheaper stage' if move.workers else 'with workers'}"
     ),
     "do-less-in-the-loop": lambda move: (
-        f"do the work besides training less often, or in another thread. Now it takes {seconds(move.took_s or 0.0)} of "
-        "the run"
+        f"do the work besides training{_at(move)} less often, or in another thread. Now it takes "
+        f"{seconds(move.took_s or 0.0)} of the run"
     ),
     "keep-less": lambda move: (
         "find what the loop keeps from one iteration to the next, and detach it or drop it: a hidden state or a loss "

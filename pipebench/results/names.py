@@ -33,6 +33,7 @@ KINDS: dict[str, dict[str, Kind]] = {
     "measurement.Skipped": {"reason": "ours"},
     "errors.BadSample": {"sample": "name", "message": "said"},
     "watched.Verdict": {"file": "file"},
+    "next_move.NextMove": {"file": "file"},
     "watched.LoaderResult": {"file": "file"},
     "watched.Note": {"values": "values"},
     "watched.WatchResult": {"started": "words"},
@@ -89,7 +90,14 @@ KINDS: dict[str, dict[str, Kind]] = {
     "programs.WatchedCommand": {"command": "words", "hidden": "words", "lost": "words"},
     "programs.Program": {"name": "words", "error": "said", "host": "name", "meeting": "name"},
 }
-_OF_VALUES: dict[str, Kind] = {"sample": "name", "file": "file", "fault": "said", "problem": "said", "remedy": "said"}
+_OF_VALUES: dict[str, Kind] = {
+    "sample": "name",
+    "file": "file",
+    "text": "line",
+    "fault": "said",
+    "problem": "said",
+    "remedy": "said",
+}
 _PUBLIC_SIDES = frozenset({"HEAD", "main", "master", "working", "tree", "(base)", "(head)", "."})
 _COMMIT = re.compile(r"\(?[0-9a-f]{7,40}\)?")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*(=[\w.,:-]*)?")

@@ -36,7 +36,8 @@ class NextMove:
     they use many cores. `pass_batches`: both are of whole passes of so many batches, without the start of workers.
     `on_device`: they take the time in which a CUDA device works from its own events. `undivided`: each worker would
     give all samples of the loader's dataset. `shards` is as in LoaderResult. `lacks` is why one more worker is no step,
-    whatever a simulation says (None: nothing is lacking).
+    whatever a simulation says (None: nothing is lacking). `function`, `file` and `line` are where that work is in the
+    user's own code: of a function of theirs that is called, the place of the call ("" and 0: not known).
     """
 
     action: Literal[
@@ -44,7 +45,8 @@ class NextMove:
         "keep-workers", "keep-iterator", "load-validation-faster", "do-less-in-the-loop", "prepare-in-workers",
         "pad-to-longest", "fewer-threads", "spread-evenly", "raise-prefetch-factor", "any-order", "lower-num-workers",
         "workers-for-thread", "use-all-cores", "divide-first", "batch-by-length",
-        "keep-less", "make-dataset-once", "keep-outputs", "free-the-interpreter", "vectorise", "switch-off",
+        "keep-less", "make-dataset-once", "read-without-lock", "keep-outputs", "free-the-interpreter", "vectorise",
+        "switch-off",
     ]  # fmt: skip
     usable_cores: float
     workers: int = 0
@@ -77,3 +79,6 @@ class NextMove:
     pass_batches: int | None = None
     on_device: bool = False
     lacks: Lacking | None = None
+    function: str = ""
+    file: str = ""
+    line: int = 0

@@ -42,6 +42,12 @@ def test_more_workers_that_bring_nothing_wait_for_one_another():
     assert "More workers than cores" not in text
 
 
+def test_so_do_workers_that_looks_have_found_at_a_lock():
+    place = {"at_line": 0.5, "function": "Archive.window", "file": "/home/me/read.py", "line": 40}
+    text = _text(with_shared(_run("shared-lock", **place), [_tried(4, "no-gain", 1.0)], 1))
+    assert "wait for one another at a lock: Archive.window (read.py:40). 4 workers bring no more than 2" in text
+
+
 def test_workers_of_a_stream_may_also_read_all_of_it_each():
     found = with_shared(_run(), [_tried(4, "no-gain", 1.0)], 1)
     stage = {"stage": "Tiles.__iter__", "stage_share": 0.9, "kind": "getitem", "includes_read": 0}

@@ -19,6 +19,7 @@ from pipebench.watch.read.gather import NO_LOADER, Run, loaders_found
 from pipebench.watch.read.growing import Grown
 from pipebench.watch.read.host_use import worker_threads
 from pipebench.watch.read.in_loop import between_loops
+from pipebench.watch.read.locks import at_lock
 from pipebench.watch.read.loop_causes import callbacks, left_on, padding, preparing, training
 from pipebench.watch.read.moves import (
     LEAST_CORES,
@@ -184,6 +185,9 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
         **({"lacks": lacks} if (lacks := lacking(seen.result, one)) else {}),
     }  # fmt: skip
     cause = replace(whole, values=values)
+    if (lock := _shared_lock(seen, one, cause)) is not None:
+        yield lock
+        return
     used_up = script is not None and used + script >= USED_UP * cores
     threads, pools = worker_threads(seen.run, one.loader)
     if threads > 1 and one.workers * threads > cores and (used_up or _want_cores(workers)):
@@ -200,6 +204,20 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
         return
     if used_up:
         yield replace(_with_cores(seen, one, cause, used), code="cores-used-up")
+
+
+def _shared_lock(seen: Seen, one: LoaderResult, cause: Cause) -> Cause | None:
+    """Workers that wait for one another at a lock. Without it, a batch takes as much less time to make."""
+    lock = at_lock(seen.result.drilled, one.loader)
+    if lock is None or one.workers < 2:
+        return None
+    spent = lock.share * sum(row.s for row in seen.rows(loader=one.loader))
+    saved = None if cause.recoverable_s is None else min(cause.recoverable_s, spent)
+    values = {
+        **cause.values, "file": lock.line.file, "line": lock.line.line, "function": lock.line.function,
+        "text": lock.line.text, "at_line": lock.share,
+    }  # fmt: skip
+    return replace(cause, code="shared-lock", recoverable_s=saved, values=values)
 
 
 def _with_cores(seen: Seen, one: LoaderResult, cause: Cause, used: float) -> Cause:

@@ -254,7 +254,7 @@ _BY_CORES = ("raise-num-workers", "make-stage-cheaper", "set-num-workers")
 # cause of the whole run -> the move that it asks for. Those of the others follow from the iteration.
 _OF_RUN = {
     "start-up": "keep-workers", "warm-up": "keep-workers", "new-iterators": "keep-iterator",
-    "dataset-anew": "make-dataset-once",
+    "dataset-anew": "make-dataset-once", "shared-lock": "read-without-lock",
     "validation": "load-validation-faster", "callbacks": "do-less-in-the-loop", "prepare": "prepare-in-workers",
     "python-loops": "vectorise", "left-on": "switch-off",
     "padding": "pad-to-longest", "unequal-lengths": "batch-by-length", "few-cores": "use-all-cores",
@@ -289,6 +289,9 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         took_s=first.s,
         setting=str(setting) if setting is not None else None,
         to_workers=int(more) if more is not None else None,
+        function=str(first.values.get("function", "")),
+        file=str(first.values.get("file", "")),
+        line=int(first.values.get("line", 0)),
     )
 
 

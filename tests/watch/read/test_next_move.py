@@ -253,6 +253,15 @@ def _of_run(*causes: Cause) -> str | None:
             "do the work besides training less often, or in another thread. Now it takes 4.90 s of the run.",
         ),
         (
+            Cause("callbacks", 4.9, 4.9, values={"function": "save", "file": "/home/me/train.py", "line": 31}),
+            "do the work besides training (save, train.py:31) less often, or in another thread. Now it takes 4.90 s of "
+            "the run.",
+        ),
+        (
+            Cause("dataset-anew", 9.0, 9.0, 1, {"function": "Xray.__init__", "file": "train.py", "line": 27}),
+            "make the dataset of loader 1 once, before the epochs (Xray.__init__, train.py:27).",
+        ),
+        (
             Cause("threads-over-cores", 9.0, 9.0, 1, {"setting": "OPENBLAS_NUM_THREADS=1"}),
             "allow each worker of loader 1 one thread: OPENBLAS_NUM_THREADS=1.",
         ),
