@@ -66,6 +66,15 @@ def seconds(value: float) -> str:
     return seconds_scale([value]).text(value)
 
 
+def lasting(value: float) -> str:
+    """A duration of seconds that may be one of hours.
+
+    >>> lasting(65_332), lasting(200), lasting(12)
+    ('18.1 h', '3.33 min', '12.0 s')
+    """
+    return _scale((("h", 3600.0), ("min", 60.0), *_SECONDS), [value]).text(value)
+
+
 def size(value: float) -> str:
     return bytes_scale([value]).text(value)
 

@@ -9,7 +9,7 @@ from pipebench.render import in_loop
 from pipebench.render.frameworks import setting
 from pipebench.render.watch_notes import left_on
 from pipebench.results.account import Cause
-from pipebench.units import counted, percent, seconds, size
+from pipebench.units import counted, lasting, percent, seconds, size
 
 _SMALLEST = 0.01  # of a cause; smaller parts of it are not told
 
@@ -199,7 +199,7 @@ def _growth(one: Cause, values: Any, part: str) -> str:
     return (
         f"The memory of the workers of loader {one.loader} grew by {size(values['bytes_per_s'])}/s{each}, in "
         f"{seconds(values['seen_s'])} of its loops. If it does not level off, as a buffer does that fills, the free "
-        f"{size(values['free_bytes'])} end in {seconds(values['lasts_s'])}{ends}."
+        f"{size(values['free_bytes'])} end in {lasting(values['lasts_s'])}{ends}."
     )
 
 

@@ -50,6 +50,7 @@ _HELD_UP = 0.3  # of the waits
 _LEAST_TENSORS = 2  # images and labels: a hand-off of no more is not made cheaper
 _SOME_OF_WAITS = 0.3  # of the looks at waiting workers; a few looks tell no smaller part
 _SOON_S = 24 * 3600.0  # memory that lasts longer is no matter
+_FAR = 100  # times as long as the run: what grows may level off long before
 _FEWER = 2  # times as many samples in a batch of training: then small batches of validation are mentioned
 _EVEN = 0.75  # of the busiest worker: the mean of all
 
@@ -332,7 +333,9 @@ def once(seen: Seen) -> Iterable[Cause]:
 
 
 def memory(seen: Seen) -> Iterable[Cause]:
-    """Memory of workers that grows steadily, if it would end within a day. It takes no time until then.
+    """Memory of workers that grows steadily, if it would end within a day, and within 100 times the run.
+
+    It takes no time until then.
 
     Workers that end with each pass give it back: then it must end within a pass.
     """
@@ -341,7 +344,7 @@ def memory(seen: Seen) -> Iterable[Cause]:
     for one in seen.result.loaders:
         rate = sum(worker.growth_bytes_per_s or 0.0 for worker in seen.workers(one))
         known = described.get(one.loader)
-        if not rate or known is None or not free or free / rate > _SOON_S:
+        if not rate or known is None or not free or free / rate > min(_SOON_S, _FAR * seen.account.wall_s):
             continue
         seen_s = sum(row.s for row in seen.account.rows if row.loader == one.loader)
         length_s = seen_s / max(1, one.passes)

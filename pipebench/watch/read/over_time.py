@@ -66,7 +66,9 @@ def growth_bytes_per_s(moments: Sequence[Seen]) -> float | None:
     if sizes[-1] - sizes[0] < _LEAST_BYTES or levels_off:
         return 0.0
     slope, explained = _line(times, sizes)
-    return slope if explained >= _STEADY else 0.0
+    free = len(found) - 2  # of the looks; of a few, a line may explain much by chance
+    by_chance = explained * free <= student(CONFIDENCE, free) ** 2 * (1 - explained)
+    return slope if explained >= _STEADY and not by_chance else 0.0
 
 
 def storage_bytes_per_s(moments: Sequence[Seen], lasted_s: Callable[[float, float], float]) -> float | None:

@@ -38,6 +38,12 @@ def test_what_levels_off_or_comes_and_goes_is_no_growth(size: Callable[[float], 
     assert growth_bytes_per_s(_looks(size)) == 0.0
 
 
+def test_growth_of_a_few_looks_may_be_chance() -> None:
+    """A line explains 88 % of their scatter; of as many looks as that, it does so by chance, too."""
+    sizes = (0, 0, 13, 12, 25)
+    assert growth_bytes_per_s([Seen(float(at), 100 * MB + one * MB) for at, one in enumerate(sizes)]) == 0.0
+
+
 def _wall(begin_s: float, end_s: float) -> float:
     return end_s - begin_s
 
