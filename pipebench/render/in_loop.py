@@ -109,6 +109,13 @@ def at_lock(values: Any) -> str:
     )
 
 
+def named(values: Any) -> str:
+    """The function of a cause and its line, in brackets, as far as they are known."""
+    if not values.get("function"):
+        return ""
+    return f" ({values['function']}{f', {_where(values)}' if values.get('line') else ''})"
+
+
 def _most(values: Any) -> str:
     if not values.get("line"):
         return ""

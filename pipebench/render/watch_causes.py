@@ -102,7 +102,7 @@ def _sampler(one: Cause, values: Any, part: str) -> str:
         f"about {seconds(twice)}."
     )
     return (
-        f"The sampler of loader {one.loader} took {part}, {per}, in the script's own process."
+        f"The sampler of loader {one.loader}{in_loop.named(values)} took {part}, {per}, in the script's own process."
         + _saving(one, "A sampler that takes hardly any time")
         + (living if twice >= _SMALLEST * one.s else "")
     )

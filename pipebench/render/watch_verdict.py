@@ -173,10 +173,9 @@ def _inside(found: Verdict) -> str:
 
 def _at(move: NextMove) -> str:
     """What a move is about, in the user's own code."""
-    if not move.line:
-        return ""
-    where = f"{os.path.basename(move.file)}:{move.line}"
-    return f" ({printable(f'{move.function}, {where}' if move.function else where)})"
+    where = [f"{os.path.basename(move.file)}:{move.line}"] if move.line else []
+    told = ", ".join([*([move.function] if move.function else []), *where])
+    return f" ({printable(told)})" if told else ""
 
 
 _OF_RUN: dict[str, Callable[[NextMove], str]] = {
@@ -262,7 +261,7 @@ def next_move(move: NextMove | None) -> str | None:
         return None
     if move.wait_part in _WAIT_PARTS:
         _, change = _WAIT_PARTS[move.wait_part]
-        return f"Next: {change}. Now this takes {seconds(move.wait_part_s or 0.0)} of each iteration."
+        return f"Next: {change}{_at(move)}. Now this takes {seconds(move.wait_part_s or 0.0)} of each iteration."
     if move.action in _OF_RUN:
         return f"Next: {_OF_RUN[move.action](move)}."
     if move.action in OF_WORKERS:

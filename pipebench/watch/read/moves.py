@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from pipebench.predict.asked import USUAL_HAND_OFF_S, hand_off_s
 from pipebench.predict.loader import short_pass
@@ -278,8 +279,10 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
     if first is None:
         return None
     action = "validate-less-often" if _seldom_s(first) else _OF_RUN.get(first.code)
+    place: dict[str, Any] = {name: one for name, one in first.values.items() if name in ("function", "file", "line")}
     if action is None:
-        return move
+        same = move is not None and move.wait_part == first.code
+        return replace(move, **place) if same and move is not None else move
     setting, more = first.values.get("setting", first.values.get("tools")), first.values.get("more_workers")
     return NextMove(
         action,  # type: ignore[arg-type]
@@ -289,9 +292,7 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         took_s=first.s,
         setting=str(setting) if setting is not None else None,
         to_workers=int(more) if more is not None else None,
-        function=str(first.values.get("function", "")),
-        file=str(first.values.get("file", "")),
-        line=int(first.values.get("line", 0)),
+        **place,
     )
 
 

@@ -79,11 +79,15 @@ def _with_inside(rows: Iterable[AccountRow]) -> Iterable[AccountRow]:
 
 
 def sampler(seen: Seen) -> Iterable[Cause]:
+    described = loaders_found(seen.run.processes)
     for one in seen.in_loop:
         spent = seen.s("sampler", "send-indices", loader=one.loader)
         batches = seen.batches(one)
         saved = seen.saved("sampler", "send-indices", loader=one.loader)
         values: dict[str, str | int | float] = {"s_per_batch": spent / max(1, batches), "batches": batches}
+        if (known := described.get(one.loader)) is not None and known.sampler:
+            values |= {"function": known.sampler}
+            values |= {"file": known.sampler_at.file, "line": known.sampler_at.line} if known.sampler_at else {}
         if twice := begins_twice_s(seen.run, one.loader):
             values |= {"twice_s": twice, **_as_made(one)}
         yield Cause("sampler", spent, saved, one.loader, values)

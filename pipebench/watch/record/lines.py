@@ -193,7 +193,8 @@ class LoaderFound:
 
     `persistent`: workers live from pass to pass. `made` has the file and line of each call that led to its constructor,
     the nearest first (empty: not seen). `undivided` and `shards`: see `script/dividing.py`. `nested` has the
-    dimensions of columns that are lists in lists, see `script/nested_columns.py`.
+    dimensions of columns that are lists in lists, see `script/nested_columns.py`. `sampler` is the `__iter__` of the
+    script's own sampler or batch sampler, and `sampler_at` where it is written; of torch's, `sampler` is its class.
     """
 
     loader: int
@@ -207,6 +208,8 @@ class LoaderFound:
     undivided: bool = False
     nested: dict[str, int] = field(default_factory=dict)
     shards: int | None = None
+    sampler: str = ""
+    sampler_at: CodePlace | None = None
 
     @property
     def iterable(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pipebench.watch.record.lines import CodePlace, LoaderFound
 from pipebench.watch.script.dividing import shards, undivided
-from pipebench.watch.script.made import Makers, read
+from pipebench.watch.script.made import Makers, read, within
 from pipebench.watch.script.nested_columns import nested_columns
 from pipebench.watch.worker import standins
 
@@ -35,7 +35,29 @@ def described(loader: Any, number: int, makers: Makers) -> LoaderFound:
         undivided=undivided(dataset, read(loader, "worker_init_fn")),
         nested=nested_columns(dataset),
         shards=shards(dataset),
+        **_sampler(loader),
     )
+
+
+def _sampler(loader: Any) -> dict[str, Any]:
+    """The sampler that chooses the samples: the script's own batch sampler, or else the sampler, as in LoaderFound."""
+    batches = read(loader, "batch_sampler")
+    one = (
+        batches
+        if batches is not None and not within(_file(batches))
+        else read(loader if batches is None else batches, "sampler")
+    )
+    if one is None or type(one).__module__ == "builtins":
+        return {}
+    if not (file := _file(one)) or within(file):
+        return {"sampler": type(one).__name__}
+    iterates = type(one).__iter__
+    return {"sampler": iterates.__qualname__, "sampler_at": CodePlace(file, iterates.__code__.co_firstlineno)}
+
+
+def _file(sampler: Any) -> str:
+    """The file in which a sampler's `__iter__` is written ("": not in Python)."""
+    return str(getattr(getattr(getattr(type(sampler), "__iter__", None), "__code__", None), "co_filename", ""))
 
 
 def _size(found: Any) -> int | None:

@@ -287,6 +287,18 @@ def test_what_may_be_a_wait_for_a_device_is_no_move_before_steps_that_get_slower
     assert (_of_run(even) or "").startswith("Next: do the work besides training less often")
 
 
+def test_the_sampler_to_make_faster_is_named() -> None:
+    move = NextMove("shorten-wait-part", 2.0, wait_part="sampler", wait_part_s=0.002)
+    place: dict[str, str | int | float] = {"function": "Balanced.__iter__", "file": "/home/me/train.py", "line": 17}
+    for values, told in (
+        (place, " (Balanced.__iter__, train.py:17)"),
+        ({"function": "RandomSampler"}, " (RandomSampler)"),
+        ({}, ""),
+    ):
+        said = next_move(move_of_run(move, [Cause("sampler", 9.0, 9.0, 1, {**values})], 2.0)) or ""
+        assert said.startswith(f"Next: make the sampler faster{told}. Now")
+
+
 def test_the_move_of_an_iteration_stays_if_it_saves_most_of_the_run() -> None:
     started = Cause("start-up", 8.0, 0.1, 1)  # one pass: its start-up is no waste
     assert move_of_run(OF_ITERATION, (started, Cause("hand-off", 0.5, 0.5)), 2.0) == OF_ITERATION
