@@ -20,7 +20,13 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     filled_s = (cause.recoverable_s or 0.0) if cause is not None and cause.loader == seen.loader.loader else 0.0
     starts, fills = (1 - 1 / one for one in (seen.without_start, without(seen.watched, filled_s)))
     faster = without_share(starts + fills)
-    if tried or not seen.workers or seen.settings.get("persistent_workers") or faster < TRY_FROM:
+    if (
+        tried
+        or not seen.workers
+        or seen.loader.remade == "other"
+        or seen.settings.get("persistent_workers")
+        or faster < TRY_FROM
+    ):
         return None
     return Change(
         "persistent_workers", {"persistent_workers": True}, COST, by_passes=True, predicted=faster, how=KEEPS,

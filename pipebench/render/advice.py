@@ -281,7 +281,7 @@ def _writing(advice: Advice, watched: WatchResult | None) -> Iterator[Part]:
     shown = list(written(advice.snippet)) if advice.snippet is not None else []
     yield from shown
     if chosen.reason == ANEW:
-        yield "Make the loader once, before the first pass, and iterate it in each:"
+        yield f"Make the loader once, before the first pass, and iterate it in each{_if_alike(advice, watched)}:"
     if chosen.change.settings and advice.unwritten == "library":
         words = next((one.made_by for one in _loaders(watched) if one.loader == advice.loader), "")
         yield from in_library(chosen.change, advice.made_by, words, advice.file, advice.line)
@@ -292,6 +292,11 @@ def _writing(advice: Advice, watched: WatchResult | None) -> Iterator[Part]:
     yield from by_hand(chosen.change)
     yield from untold(advice.unwritten, advice.patch)
     yield from patched(advice.patch)
+
+
+def _if_alike(advice: Advice, watched: WatchResult | None) -> str:
+    alike = any(one.loader == advice.loader and one.remade == "alike" for one in _loaders(watched))
+    return ", if its datasets hold the same samples" if alike else ""
 
 
 def _keywords(settings: Mapping[str, object]) -> Iterator[str]:

@@ -30,17 +30,30 @@ def _start_up(one: Cause, values: Any, part: str) -> str:
 
 
 def _kept(one: Cause, values: Any) -> str:
-    """What workers that live on would save."""
+    """What workers that live on would save; where they cannot, for their loader's data differ, no workers."""
     anew = values.get("again") and not values.get("made_by")
+    if values.get("remade") == "other":
+        anew = f" The loader was made anew {counted(values['again'], 'time')}, for other data: workers cannot live on."
+        return anew + _without(one, values)
     return (f" The loader was made anew {counted(values['again'], 'time')}." if anew else "") + _saving(
         one, _living_on(values)
+    )
+
+
+def _without(one: Cause, values: Any) -> str:
+    if "saved_s" not in values:
+        return ""
+    return (
+        f" In all, the loop waited {seconds(values['waits_s'])} for its workers, and they made its batches in "
+        f"{seconds(values['make_s'])}." + _saving(one, f"{setting('num_workers', values.get('made_by', ''))}=0")
     )
 
 
 def _living_on(values: Any) -> str:
     """The change that lets workers live on."""
     if values.get("again") and not values.get("made_by"):
-        return "Making it once, with persistent_workers=True,"
+        alike = " (if its datasets hold the same samples)" if values.get("remade") == "alike" else ""
+        return f"Making it once{alike}, with persistent_workers=True,"
     return setting("persistent_workers=True", values.get("made_by", ""))
 
 

@@ -181,6 +181,7 @@ def _at(move: NextMove) -> str:
 _OF_RUN: dict[str, Callable[[NextMove], str]] = {
     "keep-workers": lambda move: (
         f"make loader {move.loader} once, before the epochs, with persistent_workers=True"
+        + (", if its datasets hold the same samples" if move.remade == "alike" else "")
         if move.again and not move.made_by
         else f"set {setting('persistent_workers=True', move.made_by)} for loader {move.loader}"
     ),
@@ -188,6 +189,10 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
     "read-without-lock": lambda move: (
         f"let the workers of loader {move.loader} work without the lock they share{_at(move)}: each with a file or a "
         "connection of its own, and what needs no lock, such as decoding, outside of it. More workers would wait there"
+    ),
+    "no-workers": lambda move: (
+        f"set {setting('num_workers', move.made_by)} to 0 for loader {move.loader}. It is made anew for other data, so "
+        "its workers cannot live on, and the loop waits for them for longer than its batches take to make"
     ),
     "keep-iterator": lambda move: (
         f"keep one iterator over loader {move.loader} for all steps: make it before the loop, take next() of it in "

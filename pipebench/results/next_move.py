@@ -26,9 +26,8 @@ class NextMove:
     `viewed_bytes` cross in shared memory, but belong to no tensor: most of what crosses (None: not so).
 
     A move of the whole run follows from its largest cause: `loader` is what it is about, and `took_s` is how long that
-    took in the run. `setting` limits the threads of libraries; of "switch-off",
-        "validate-less-often", it has the tools. `made_by` made the
-    loader, `again` times anew.
+    took in the run. `setting` limits the threads of libraries; of "switch-off", it has the tools. `made_by` made the
+    loader, `again` times anew, with datasets that are as `remade` says: see LoaderResult.
 
     `to_workers` is the number of workers, above the present one, that would bring most, and `predicted` the speed-up of
     the loop with it, by a simulation of this run (None: too little was recorded). Of "prepare-in-workers", it is the
@@ -46,7 +45,7 @@ class NextMove:
         "pad-to-longest", "fewer-threads", "spread-evenly", "raise-prefetch-factor", "any-order", "lower-num-workers",
         "workers-for-thread", "use-all-cores", "divide-first", "batch-by-length",
         "keep-less", "make-dataset-once", "read-without-lock", "keep-outputs", "free-the-interpreter", "vectorise",
-        "switch-off",
+        "switch-off", "no-workers",
     ]  # fmt: skip
     usable_cores: float
     workers: int = 0
@@ -82,3 +81,4 @@ class NextMove:
     function: str = ""
     file: str = ""
     line: int = 0
+    remade: Literal["same", "alike", "other"] = "same"

@@ -145,11 +145,12 @@ class WorkerResult:
 class LoaderResult:
     """One loader that the script iterated. Loaders are numbered from 1, in the order of first use.
 
-    Number 0 is no loader: it is a loop that trains without one. `file` and `line` say where the loader was made ("":
-    not seen), `made_by` which library made it from settings of its own ("": none), and `again` how often it was made
-    anew at the same place. `beside`: only threads other than the main one iterate it, and do not train. `content`: what
-    its batches hold. `undivided`: nothing in the code of an iterable dataset asks for the worker. `shards`: so many
-    workers get samples of its stream (0: it does not say how many; None: it is no stream). `single`: as in Verdict.
+    Number 0 is no loader: it is a loop that trains without one. `file` and `line` say where the loader was made
+    ("": not seen), `made_by` which library made it from settings of its own ("": none), and `again` how often it
+    was made anew at the same place: with the "same" dataset, with some that look "alike", or with others. `beside`:
+    only threads other than the main one iterate it, and do not train. `content`: what its batches hold.
+    `undivided`: nothing in the code of an iterable dataset asks for the worker. `shards`: so many workers get
+    samples of its stream (0: it does not say how many; None: it is no stream). `single`: as in Verdict.
 
     `training` says that a backward pass or an optimiser's step ran inside its iterations. `startup_s` is the time in
     the first pass from the start of the iterator's construction to the first batch. `later_startup_s` is the mean of
@@ -196,6 +197,7 @@ class LoaderResult:
     batches: int = 0
     single: Literal["left", "whole"] | None = None
     shards: int | None = None
+    remade: Literal["same", "alike", "other"] = "same"
 
     @property
     def wait_share(self) -> float:

@@ -14,7 +14,7 @@ from pipebench.results.account import Account, AccountRow
 from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.begins import first_made_ns
 from pipebench.watch.read.collectives import other_alone_s
-from pipebench.watch.read.described import single
+from pipebench.watch.read.described import remade, single
 from pipebench.watch.read.device_idle import besides_share, in_waits
 from pipebench.watch.read.gather import NO_LOADER, Place, Process, Run, loaders_found
 from pipebench.watch.read.in_loop import told_apart
@@ -131,6 +131,7 @@ def account(
     saving = {
         loader: (_one_iterator_ns if loader in anew else start_up_saving_ns)(run, one, spent)
         for loader, one in described.items()
+        if remade(run, loader) != "other"  # workers cannot live on then, nor can one iterator
     }
     inside: list[AccountRow] = []
     taken = _taken(run)

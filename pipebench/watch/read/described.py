@@ -7,7 +7,7 @@ from typing import Literal
 
 from pipebench.results.batches import BatchContent, SlowSample
 from pipebench.watch.read.gather import Run
-from pipebench.watch.record.lines import CodePlace, LoopSums, PassBegun, PassEnded
+from pipebench.watch.record.lines import CodePlace, LoopSums, PassBegun, PassEnded, Remade
 from pipebench.watch.record.own_code import owner
 from pipebench.watch.record.worker_lines import Content
 
@@ -41,6 +41,12 @@ def again(run: Run, loader: int) -> int:
     """How often a loader was made anew."""
     begun = (one for process in run.of_script() for one in process.of(PassBegun) if one.loader == loader)
     return max((one.again for one in begun), default=0)
+
+
+def remade(run: Run, loader: int) -> Remade:
+    """What the datasets were with which a loader was made anew."""
+    begun = [one for process in run.of_script() for one in process.of(PassBegun) if one.loader == loader]
+    return next((one.remade for one in reversed(begun) if one.again), "same")
 
 
 def single(run: Run, loader: int) -> Literal["left", "whole"] | None:

@@ -278,7 +278,8 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
     first = next((one for one in causes if one.code == "left-on"), largest)  # all else holds only with it
     if first is None:
         return None
-    action = "validate-less-often" if _seldom_s(first) else _OF_RUN.get(first.code)
+    action = "no-workers" if "saved_s" in first.values else _OF_RUN.get(first.code)
+    action = "validate-less-often" if _seldom_s(first) else action
     place: dict[str, Any] = {name: one for name, one in first.values.items() if name in ("function", "file", "line")}
     if action is None:
         same = move is not None and move.wait_part == first.code
@@ -336,7 +337,9 @@ def in_its_words(move: NextMove | None, result: WatchResult) -> NextMove | None:
     own = next((one for one in result.loaders if one.loader == main), None)
     if own is None:
         return move
-    return replace(move, made_by=own.made_by, again=own.again, undivided=own.undivided, shards=own.shards)
+    return replace(
+        move, made_by=own.made_by, again=own.again, undivided=own.undivided, shards=own.shards, remade=own.remade
+    )
 
 
 def _could_save(one: Cause) -> float:

@@ -106,6 +106,16 @@ class Seen:
         return (lines[-1].cpu_ns - lines[0].cpu_ns) / (lines[-1].end - lines[0].end)
 
 
+def as_made(one: LoaderResult) -> dict[str, str | int | float]:
+    """How a loader was made, where that decides how its workers can live on."""
+    told: dict[str, str | int | float] = {
+        "again": one.again,
+        "made_by": one.made_by,
+        "remade": one.remade if one.remade != "same" else "",
+    }
+    return {name: value for name, value in told.items() if value}
+
+
 def stage_values(seen: Seen, one: LoaderResult) -> dict[str, str | int | float]:
     stage, idle = seen.stage(one), seen.result.device_idle
     if stage is None:

@@ -10,10 +10,11 @@ from pipebench.watch.read.account import throws_away
 from pipebench.watch.read.begins import begins_twice_s, stream_begins
 from pipebench.watch.read.gather import loaders_found
 from pipebench.watch.read.in_loop import made_between
-from pipebench.watch.read.of_causes import MATTERS, Seen
+from pipebench.watch.read.of_causes import MATTERS, Seen, as_made
 from pipebench.watch.record.lines import LoaderFound
 
 LARGE_ONCE = 0.2  # of the run
+_FOR_WORKERS = ("start-up", "end-of-pass", "wait-for-worker", "receive", "unpickle", "send-indices")
 _MOST_ONCE = 0.5  # of the loops: a start of workers that a longer run does not repeat, as far as is known
 
 
@@ -24,23 +25,25 @@ def start_up(seen: Seen) -> Iterable[Cause]:
         rows = [row for row in _with_inside(seen.account.rows) if row.loader == one.loader]
         own = [row for row in rows if row.code in ("start-up", "end-of-pass")]
         spent, saved = sum(row.s for row in own), sum(row.recoverable_s or 0.0 for row in own)
-        known = described.get(one.loader)
-        anew = _begun_anew(seen, known, spent) if known is not None else {}
+        known, other = described.get(one.loader), one.remade == "other"
+        anew = _begun_anew(seen, known, spent) if known is not None and not other else {}
         seldom = known is not None and (known.persistent or one.passes < 2)  # so far, workers have started once
         least = _MOST_ONCE if seldom else LARGE_ONCE
         if known is None or not one.workers or not (saved or anew or spent >= least * seen.loops_s):
             continue
         away = throws_away(seen.run, known)
+        without = _without_workers(seen, one) if other and not away else {}
+        saved = without["saved_s"] if without else saved
         made = {"made": sum(worker.batches for worker in seen.workers(one))} if away else {}
         unknown = anew.get("more_s", 0.0) > saved  # what one iterator for all passes would save
         anew |= {"kept_s": saved} if unknown else {}
         yield Cause(
             "new-iterators" if away else "start-up", spent, None if unknown else saved or None, one.loader,
             {
-                **made, **anew, "passes": one.passes, "workers": one.workers, "start_method": one.start_method,
+                **made, **anew, **without, **as_made(one),
+                "passes": one.passes, "workers": one.workers, "start_method": one.start_method,
                 "persistent": int(known.persistent), "ends_s": sum(row.s for row in own if row.code == "end-of-pass"),
                 "in_validation": int(all(row.code == "validation" for row in seen.rows(loader=one.loader))),
-                **_as_made(one),
             },
         )  # fmt: skip
 
@@ -59,7 +62,7 @@ def dataset_anew(seen: Seen) -> Iterable[Cause]:
     told = set[str]()
     for one in seen.result.loaders:
         known = described.get(one.loader)
-        if known is None or not one.again or one.made_by or known.dataset in told:
+        if known is None or not one.again or one.remade == "other" or one.made_by or known.dataset in told:
             continue
         told.add(known.dataset)  # which of two loaders such a dataset is for is not known
         share, place = made_between(seen.run, known.dataset)
@@ -68,8 +71,21 @@ def dataset_anew(seen: Seen) -> Iterable[Cause]:
         yield Cause("dataset-anew", spent, spent, one.loader, values)
 
 
-def _as_made(one: LoaderResult) -> dict[str, str | int | float]:
-    return {**({"again": one.again} if one.again else {}), **({"made_by": one.made_by} if one.made_by else {})}
+def _without_workers(seen: Seen, one: LoaderResult) -> dict[str, float]:
+    """What the loop waits for workers that cannot live on, and what making the same batches itself would take it.
+
+    Empty if that saves nothing that matters. On a machine whose cores are used up, making has waits for a core in it.
+    """
+    workers = seen.workers(one)
+    batches = sum(worker.batches for worker in workers)
+    if not batches:
+        return {}
+    rows = [row for row in _with_inside(seen.account.rows) if row.loader == one.loader and row.code in _FOR_WORKERS]
+    made_s = sum(worker.busy_s for worker in workers) / batches * seen.batches(one)
+    waits_s = sum(row.s for row in rows)
+    if waits_s - made_s < MATTERS * seen.loops_s:
+        return {}
+    return {"waits_s": waits_s, "make_s": made_s, "saved_s": waits_s - made_s}
 
 
 def _with_inside(rows: Iterable[AccountRow]) -> Iterable[AccountRow]:
@@ -88,6 +104,6 @@ def sampler(seen: Seen) -> Iterable[Cause]:
         if (known := described.get(one.loader)) is not None and known.sampler:
             values |= {"function": known.sampler}
             values |= {"file": known.sampler_at.file, "line": known.sampler_at.line} if known.sampler_at else {}
-        if twice := begins_twice_s(seen.run, one.loader):
-            values |= {"twice_s": twice, **_as_made(one)}
+        if one.remade != "other" and (twice := begins_twice_s(seen.run, one.loader)):
+            values |= {"twice_s": twice, **as_made(one)}
         yield Cause("sampler", spent, saved, one.loader, values)

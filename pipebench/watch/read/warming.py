@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pipebench.results.account import Cause
 from pipebench.stats import student
 from pipebench.watch.read.gather import Run, loaders_found
-from pipebench.watch.read.of_causes import Seen
+from pipebench.watch.read.of_causes import Seen, as_made
 from pipebench.watch.record.lines import FetchSums, HandedOver, LoaderFound
 
 CODE = "warm-up"
@@ -34,14 +34,14 @@ def warming(seen: Seen) -> Iterable[Cause]:
     for one in seen.in_loop:
         found = _halves(seen.run, one.loader)
         waited = seen.s("wait-for-worker", loader=one.loader)
-        if found is None or not waited:
+        if found is None or not waited or one.remade == "other":
             continue
         early_s, late_s, share = found
         later = (one.passes - 1) / one.passes
         spent = min(waited, share * later * sum(row.s for row in seen.rows(loader=one.loader)))
         saved = min(spent, seen.saved("wait-for-worker", loader=one.loader) or 0.0)
         values: dict[str, str | int | float] = {"early_s": early_s, "late_s": late_s}
-        values |= {name: told for name, told in (("made_by", one.made_by), ("again", one.again)) if told}
+        values |= as_made(one)
         yield Cause(CODE, spent, saved or None, one.loader, values, unsure=True)
 
 

@@ -20,6 +20,8 @@ from pipebench.watch.record.spent import TimeSpent
 from pipebench.watch.record.trial_lines import LoaderMade, LoopLooks, ThreadsBeside, TrialLine
 from pipebench.watch.record.worker_lines import Content, Hidden, Holds, LongSample, OneBatch, ToHandOver, WorkerGone
 
+Remade: TypeAlias = Literal["same", "alike", "other"]
+"""What the datasets are with which one line makes a loader anew: one, some that look the same, or such as do not."""
 Buckets: TypeAlias = dict[int, int]
 """The number of durations in each logarithmic bucket: see `record_file.bucket`."""
 
@@ -222,7 +224,8 @@ class PassBegun:
     """The begin of the `number`-th pass over a loader, from 0. Written after the iterator's construction.
 
     `begin` is the moment before the construction. `again` counts how often the loader had been made anew before.
-    `twice_ns` is what the sampler took before torch began it again, as it does where workers are new.
+    `twice_ns` is what the sampler took before torch began it again, as it does where workers are new. `remade` is what
+    its datasets were.
     """
 
     loader: int
@@ -230,6 +233,7 @@ class PassBegun:
     begin: int
     again: int = 0
     twice_ns: int = 0
+    remade: Remade = "same"
 
 
 @line

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, Literal, Protocol
 
 from pipebench.watch.record.exclusive_time import local
-from pipebench.watch.record.lines import PassBegun
+from pipebench.watch.record.lines import PassBegun, Remade
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.script import arrivals, described, spawned_workers, wait_parts
@@ -20,6 +20,7 @@ from pipebench.watch.script.lost_workers import LostWorkers
 from pipebench.watch.script.made import Makers, read, watch_makers, weakly
 from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.script.relays import Relays
+from pipebench.watch.script.same_samples import Samples
 from pipebench.watch.script.spawned_workers import WatchedInit
 from pipebench.watch.script.transfers import watch_transfers
 from pipebench.watch.stages import finding_transforms, labels
@@ -62,6 +63,8 @@ class Loaders:
         self.relays = Relays(loop)
         self.lost = LostWorkers(recording)
         self.again: dict[int, int] = {}
+        self.samples = Samples()
+        self.remade: dict[int, Remade] = {}
         self.building: list[Any] = []
         self.searched: dict[int, Callable[[], Any]] = {}
         self.inline: dict[int, Sums] = {}
@@ -80,6 +83,7 @@ class Loaders:
                 self.again[found] += 1
             self.numbers[loader] = found
             self.makers.numbered(loader, found)
+            self.remade[found] = self.samples.of(found, read(loader, "dataset"))
         return found
 
     def construct(self, plain: Any, iterator: Any, loader: Any, *state: Any, **named: Any) -> None:
@@ -133,7 +137,8 @@ class Loaders:
         self.passes[number] += 1
         self.loop.pass_begins(iterator, number, self.passes[number])
         twice_ns = self.loop.arrivals.parts.new_workers_ns
-        self.recording.write(PassBegun(number, self.passes[number], began, self.again[number], twice_ns))
+        again, remade = self.again[number], self.remade[number]
+        self.recording.write(PassBegun(number, self.passes[number], began, again, twice_ns, remade))
 
     def before_next(self, iterator: Any) -> None:
         """Begins a wait."""

@@ -1,0 +1,76 @@
+"""Tells whether the datasets of two loaders that one line made hold the same samples, as far as that shows at once.
+
+A training function makes its dataset anew for each epoch; a simulation of clients, or a loop over folds or files, makes
+each loader for other samples. No sample is made to tell these apart, and no code of the script is called.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from pipebench.watch.record.from_handlers import forgiving
+from pipebench.watch.record.lines import Remade
+from pipebench.watch.script.made import weakly
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, range, os.PathLike)
+_DEEP, _MOST = 5, 64  # levels, and attributes, that are looked at
+_ORDER: tuple[Remade, ...] = ("same", "alike", "other")
+
+
+class Samples:
+    """What each loader's datasets were so far, by the loader's number."""
+
+    def __init__(self) -> None:
+        self._latest: dict[int, tuple[Callable[[], Any], object]] = {}
+        self._found: dict[int, Remade] = {}
+
+    def of(self, number: int, dataset: Any) -> Remade:
+        """What the datasets of a loader were each time that it was made, this one included."""
+        before, traits = self._latest.get(number), _traits(dataset)
+        self._latest[number] = weakly(dataset), traits
+        now: Remade = "same"
+        if before is not None and before[0]() is not dataset:
+            now = "alike" if before[1] == traits else "other"
+        self._found[number] = max(now, self._found.get(number, "same"), key=_ORDER.index)
+        return self._found[number]
+
+
+def _traits(one: Any, level: int = 0) -> object:
+    """What shows of a dataset, or of a value in it: its type, plain values, lengths, and the first and last item."""
+    with forgiving():
+        kind = type(one)
+        named = f"{kind.__module__}.{kind.__qualname__}"
+        if isinstance(one, _PLAIN):
+            return named, hash(one) if isinstance(one, (str, bytes)) else repr(one)
+        if level >= _DEEP:
+            return named
+        if kind in (list, tuple):
+            return named, len(one), *(_traits(each, level + 1) for each in (*one[:1], *one[-1:]))
+        if kind in _arrays():
+            return named, *_of_array(one)
+        if level == 0 or isinstance(one, _datasets()):
+            own = list(vars(one).items())[:_MOST]
+            return named, *((name, _traits(value, level + 1)) for name, value in own)
+        return named
+    return None
+
+
+def _of_array(one: Any) -> tuple[object, ...]:
+    shape = tuple(one.shape)
+    known = getattr(one, "is_cpu", True) and 0 not in shape and str(getattr(one, "layout", "")) in ("", "torch.strided")
+    ends = [one[(0,) * len(shape)], one[(-1,) * len(shape)]] if known else []
+    return shape, str(one.dtype), *(repr(end.item()) for end in ends)
+
+
+def _arrays() -> tuple[type, ...]:
+    """The plain array types of what the script has imported. No subclass: its code would run."""
+    found = [getattr(sys.modules.get(name), kind, None) for name, kind in (("numpy", "ndarray"), ("torch", "Tensor"))]
+    return tuple(one for one in found if one is not None)
+
+
+def _datasets() -> tuple[type, ...]:
+    found = getattr(sys.modules.get("torch.utils.data"), "Dataset", None)
+    return () if found is None else (found,)

@@ -1,0 +1,75 @@
+"""Datasets with which one line makes a loader anew: one, such as look the same, or such as do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset
+
+from pipebench import watching
+from pipebench.watch.script.same_samples import Samples
+
+
+class Photos(Dataset[Any]):
+    """The dataset of a script: what tells one from another is in its attributes."""
+
+    def __init__(self, where: Any) -> None:
+        self.where = where
+
+
+WHOLE: Any = TensorDataset(torch.arange(8.0))
+
+
+def _subset(*indices: int) -> Any:
+    return Subset(WHOLE, list(indices))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        (lambda: WHOLE, lambda: WHOLE, "same"),
+        (lambda: TensorDataset(torch.arange(8.0)), lambda: TensorDataset(torch.arange(8.0)), "alike"),
+        (lambda: TensorDataset(torch.arange(8.0)), lambda: TensorDataset(torch.arange(8.0) + 1), "other"),
+        (lambda: _subset(0, 1, 2), lambda: _subset(0, 1, 2), "alike"),
+        (lambda: _subset(0, 1, 2), lambda: _subset(3, 1, 2), "other"),
+        (lambda: _subset(0, 1, 2), lambda: _subset(0, 2), "other"),
+        (lambda: ConcatDataset([WHOLE, _subset(1)]), lambda: ConcatDataset([WHOLE, _subset(2)]), "other"),
+        (lambda: Photos("a.csv"), lambda: Photos("a.csv"), "alike"),
+        (lambda: Photos(Path("a.csv")), lambda: Photos(Path("b.csv")), "other"),
+        (lambda: Photos(np.zeros((2, 3))), lambda: Photos(np.zeros((2, 3))), "alike"),
+        (lambda: Photos(np.zeros((2, 3))), lambda: Photos(np.zeros((3, 3))), "other"),
+        (lambda: Photos(object()), lambda: Photos(object()), "alike"),
+        (lambda: WHOLE, lambda: Photos("a.csv"), "other"),
+        (lambda: ["a", "b"], lambda: ["a", "c"], "other"),
+    ],
+)
+def test_what_shows_of_two_datasets(first: Any, second: Any, found: str) -> None:
+    known = Samples()
+    kept = first()
+    assert known.of(1, kept) == "same" and known.of(2, second()) == "same"  # each is the first of its loader
+    assert known.of(1, second()) == found
+    assert known.of(1, second()) == found  # what differed once stays so
+
+
+def test_what_cannot_be_looked_at_is_alike() -> None:
+    class Closed(Dataset[Any]):
+        @property
+        def __dict__(self) -> Any:
+            raise ValueError
+
+    known = Samples()
+    assert (known.of(1, Closed()), known.of(1, Closed())) == ("same", "alike")
+
+
+@pytest.mark.parametrize(("clients", "remade"), [((0, 0), "alike"), ((0, 4), "other")])
+def test_loaders_of_clients_are_told_from_one_that_is_made_anew(clients: tuple[int, int], remade: str) -> None:
+    with watching() as seen:
+        for begin in clients:
+            for _ in DataLoader(_subset(*range(begin, begin + 4)), 2):
+                pass
+    (found,) = seen.result.loaders
+    assert (found.passes, found.again, found.remade) == (2, 1, remade)
