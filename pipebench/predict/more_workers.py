@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from pipebench.predict.asked import handed_over
 from pipebench.predict.intervals import expected
@@ -24,14 +25,16 @@ def most_workers(cores: float) -> float:
     return min(_MOST, _MOST_PER_CORE * max(1.0, cores))
 
 
-def more_workers(passport: Passport, room: Room) -> tuple[int, Speedup] | None:
+def more_workers(passport: Passport, room: Room, beside_others: bool = True) -> tuple[int, Speedup] | None:
     """The number of workers that brings most, of a ladder above the present number, and the speed-up of the loop.
 
     Each rung has twice as many workers as the one before. Besides, there are as many as cores, and as the parts of the
     work: each has one of them then, or two. Of numbers that bring nearly the same, it is the smallest. Where there is
-    no room for any rung, the most that there is room for are the only one. None: for no more.
+    no room for any rung, the most that there is room for are the only one. None: for no more. `beside_others` is as in
+    `foreseen`.
     """
-    passport = borne_out(passport)
+    told, passport = passport, borne_out(passport)
+    passport = passport if beside_others else replace(passport, others=0.0)
     costs, ahead = passport.costs, passport.costs.prefetch_factor
     lowest = max(1, 2 * costs.workers)
     between = (passport.cores, room.parts, room.parts and math.ceil(room.parts / 2))
@@ -43,7 +46,7 @@ def more_workers(passport: Passport, room: Room) -> tuple[int, Speedup] | None:
         return None
     rates = [expected([handed_over(costs)], _setting(passport, one, ahead)) for one in rungs]
     found = next(rung for rung, rate in zip(rungs, rates, strict=True) if rate >= NEARLY * max(rates))
-    return found, foreseen(passport, found, ahead)
+    return found, foreseen(told, found, ahead, beside_others)
 
 
 def _setting(passport: Passport, workers: int, ahead: int) -> Setting:

@@ -31,7 +31,7 @@ def passport_of(watched: WatchResult, advice: Advice | None = None, loader: int 
         return None
     stages = (one for one in watched.stages if one.loader == costs.loader)
     cores, taken, shared = _part(watched, costs)
-    told = others(costs, cores, taken) if _foreign_known(watched) else max(taken, others(costs, cores, None))
+    told = others(costs, cores, taken) if foreign_known(watched) else max(taken, others(costs, cores, None))
     return Passport(
         costs=waking(costs, cores, told),
         stages=tuple(StageShare(one.name, one.kind, min(1.0, one.worker_share)) for one in stages),
@@ -102,7 +102,7 @@ def _part(watched: WatchResult, costs: LoopCosts) -> tuple[float, float, float |
     return part, max(0.0, (host.foreign_cores or 0.0) - elsewhere) * part / shared, shared
 
 
-def _foreign_known(watched: WatchResult) -> bool:
+def foreign_known(watched: WatchResult) -> bool:
     """Whether it is known what others used of these cores: of all cores of the machine."""
     host = watched.host
     if host is None or host.foreign_cores is None:

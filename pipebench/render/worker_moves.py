@@ -53,15 +53,23 @@ def _if_divisible(move: NextMove) -> str:
 
 
 def _foreseen(move: NextMove) -> str:
-    if move.predicted is None:
+    if move.fair is None:
         return ""
     wanted, others = (move.cores_used or 0.0) + move.wanted_cores, (move.foreign_cores or 0.0) >= _MANY_CORES
-    said = [f" The loop is predicted to be {spoken(move.predicted)} as fast{_of_passes(move)}; {_not_tried(move)}."]
+    where = " Without other processes, the loop is" if _quiet(move) else " The loop is"
+    said = [f"{where} predicted to be {spoken(move.fair)} as fast{_of_passes(move)}; {_not_tried(move)}."]
     if move.workers and wanted < move.workers / 2:
         said.append(" The workers mostly wait: this assumes that what they wait for serves more of them, too.")
-    if others and wanted >= _MANY_CORES:
+    if _quiet(move):
+        said.append(" What it may gain more beside them would be taken from them.")
+    elif others and wanted >= _MANY_CORES:
         said.append(" Part of that would be taken from other processes.")
-    return "".join(said) + (_alone(move) if others else "")
+    return "".join(said) + _alone(move)
+
+
+def _quiet(move: NextMove) -> bool:
+    """Whether the prediction that counts is of a machine without other processes."""
+    return move.alone is not None and move.fair is move.alone
 
 
 def _of_passes(move: NextMove) -> str:
@@ -93,18 +101,20 @@ def why_no_worker(move: NextMove) -> str:
             f"Workers would hardly help: a batch is made in {seconds(move.batch_s or 0.0)}, and to hand one over from "
             f"a worker takes about {seconds(move.hand_off_s)}."
         )
-    if move.predicted is None:
+    if move.fair is None:
         return f"No whole core is free: of {move.usable_cores:g}, {_uses(move)}."
+    quiet = " without other processes" if _quiet(move) else ""
+    tried = f"({move.to_workers}: predicted {spoken(move.fair)}{quiet}, not tried)"
     if not move.workers:
-        help_ = "are not certain to help" if move.predicted.high >= _WORTH else "would hardly help"
-        return f"Workers {help_} ({move.to_workers}: predicted {spoken(move.predicted)}, not tried)."
-    help_ = "are not certain to help" if move.predicted.speedup >= _WORTH else "would hardly help"
-    tried = f"({move.to_workers}: predicted {spoken(move.predicted)}, not tried)"
+        help_ = "are not certain to help" if move.fair.high >= _WORTH else "would hardly help"
+        return f"Workers {help_} {tried}."
+    help_ = "are not certain to help" if move.fair.speedup >= _WORTH else "would hardly help"
     return f"More workers {help_} {tried}. Of {_cores(move)}, {_uses(move)}.{_alone(move)}"
 
 
 def _alone(move: NextMove) -> str:
-    return f" Without the other processes: {spoken(move.alone)}." if move.alone is not None else ""
+    """What the prediction would be without the others, if that is not the one that was told."""
+    return "" if move.alone is None or _quiet(move) else f" Without the other processes: {spoken(move.alone)}."
 
 
 def _cores(move: NextMove) -> str:

@@ -29,14 +29,15 @@ class NextMove:
     took in the run. `setting` limits the threads of libraries; of "switch-off", it has the tools. `made_by` made the
     loader, `again` times anew, with datasets that are as `remade` says: see LoaderResult.
 
-    `to_workers` is the number of workers, above the present one, that would bring most, and `predicted` the speed-up of
-    the loop with it, by a simulation of this run (None: too little was recorded). Of "prepare-in-workers", it is the
-    number of workers that this takes (None: no more than now). `alone` is the same without the other processes, where
-    they use many cores. `pass_batches`: both are of whole passes of so many batches, without the start of workers.
-    `on_device`: they take the time in which a CUDA device works from its own events. `undivided`: each worker would
-    give all samples of the loader's dataset. `shards` is as in LoaderResult. `lacks` is why one more worker is no step,
-    whatever a simulation says (None: nothing is lacking). `function`, `file` and `line` are where that work is in the
-    user's own code: of a function of theirs that is called, the place of the call ("" and 0: not known).
+    `to_workers` is the number of workers, above the present one, that would bring most, and `predicted` the speed-up
+    of the loop with it, by a simulation of this run (None: too little was recorded). Of "prepare-in-workers", it is
+    the number of workers that this takes (None: no more than now). `alone` is the same without the other processes,
+    where they want many cores; `to_workers` is then the best number without them. `pass_batches`: both are of whole
+    passes of so many batches, without the start of workers. `on_device`: they take the time in which a CUDA device
+    works from its own events. `undivided`: each worker would give all samples of the loader's dataset. `shards` is as
+    in LoaderResult. `lacks` is why one more worker is no step, whatever a simulation says (None: nothing is lacking).
+    `function`, `file` and `line` are where that work is in the user's own code: of a function of theirs that is called,
+    the place of the call ("" and 0: not known).
     """
 
     action: Literal[
@@ -45,7 +46,7 @@ class NextMove:
         "pad-to-longest", "fewer-threads", "spread-evenly", "raise-prefetch-factor", "any-order", "lower-num-workers",
         "workers-for-thread", "use-all-cores", "divide-first", "batch-by-length",
         "keep-less", "make-dataset-once", "read-without-lock", "keep-outputs", "free-the-interpreter", "vectorise",
-        "switch-off", "no-workers",
+        "switch-off", "no-workers", "validate-less-often",
     ]  # fmt: skip
     usable_cores: float
     workers: int = 0
@@ -82,3 +83,9 @@ class NextMove:
     file: str = ""
     line: int = 0
     remade: Literal["same", "alike", "other"] = "same"
+
+    @property
+    def fair(self) -> Speedup | None:
+        """The prediction without the gain that would only be taken from other processes: the smaller of the two."""
+        known = [one for one in (self.predicted, self.alone) if one is not None]
+        return min(known, key=lambda one: one.speedup, default=None)

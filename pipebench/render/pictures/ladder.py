@@ -138,9 +138,9 @@ def _here(watched: WatchResult, number: int | None) -> Rung | None:
 def _of_watch(watched: WatchResult) -> Iterator[Picture]:
     """The present number of workers, and the one that the next move predicts."""
     move, here = watched.next_move, _here(watched, watched.verdict.loader)
-    if here is None or move is None or move.predicted is None or move.to_workers is None:
+    if here is None or move is None or move.fair is None or move.to_workers is None:
         return
-    now, found = here.rate, move.predicted
+    now, found = here.rate, move.fair
     rung = Rung(move.to_workers, now * found.speedup, now * found.low, now * found.high)
     alt = (
         f"With {counted(here.workers, 'worker')} the loop takes {now:,.0f} samples/s; with {rung.workers} it is "

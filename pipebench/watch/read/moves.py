@@ -10,7 +10,7 @@ from typing import Any
 from pipebench.predict.asked import USUAL_HAND_OFF_S, hand_off_s
 from pipebench.predict.loader import short_pass
 from pipebench.predict.more_workers import more_workers
-from pipebench.predict.passports import passport_of
+from pipebench.predict.passports import foreign_known, passport_of
 from pipebench.predict.planning import foreseen
 from pipebench.predict.room import PREFETCH_FACTOR, Room
 from pipebench.results.account import Cause
@@ -26,6 +26,7 @@ BUSY = 0.90
 _FEW = 8  # batches and iterations: fewer do not show how they scatter
 _WORTH = 1.05  # a predicted speed-up that is worth naming
 _OF_OTHERS = 0.5  # of a core, used by others: then what a change brings depends on them
+_BESIDE_OTHERS = 1.1  # what it must bring without them then
 _MOSTLY = 0.5  # of its time, a worker neither computes nor wants a core
 USED_UP = 0.9  # of the usable cores
 LEAST_CORES = 0.1  # of a core: what another worker needs at least, however much it sleeps
@@ -104,16 +105,16 @@ def _of_busy_workers(
     )  # fmt: skip
     if used.lacks is not None:
         return _of_stage(used, main, stage, foreign)
-    used = _with_prediction(used, result, main)
-    predicted = used.predicted
-    if predicted is not None:
-        predicted = _of_all_ranks(predicted, result.host, on_cpu + _of_script(main.script_cores))
-    alone = _foreseen_alone(result, main, used.to_workers) if foreign >= _OF_OTHERS else None
-    used = replace(used, predicted=predicted, alone=alone)
-    likely = free and (predicted is None or predicted.speedup >= _WORTH)
+    if foreign_known(result) or not _kept_waiting(result, main, workers):
+        used = _with_prediction(used, result, main, foreign)
+    if used.predicted is not None:
+        of_ranks = _of_all_ranks(used.predicted, result.host, on_cpu + _of_script(main.script_cores))
+        used = replace(used, predicted=of_ranks)
+    fair, alone = used.fair, used.alone
+    likely = free and (fair is None or fair.speedup >= (_WORTH if alone is None else _BESIDE_OTHERS))
     # Where other processes hold the loop up, a cheaper stage does not help workers that wait either.
     held_up = alone is not None and alone.speedup >= _WORTH and _rest(workers) >= _MOSTLY
-    if _gains(predicted) or likely or held_up:
+    if _gains(fair) or likely or held_up:
         return replace(used, action="raise-num-workers", foreign_cores=foreign)
     return _of_stage(used, main, stage, foreign)
 
@@ -128,15 +129,24 @@ def _of_all_ranks(one: Speedup, host: HostUse | None, own_cores: float) -> Speed
     return replace(one, speedup=min(one.speedup, most), low=min(one.low, most), high=min(one.high, most))
 
 
-def _with_prediction(move: NextMove, result: WatchResult, main: LoaderResult) -> NextMove:
-    """The move with the number of workers that is predicted to bring most, if enough was recorded for a prediction."""
+def _with_prediction(move: NextMove, result: WatchResult, main: LoaderResult, foreign: float) -> NextMove:
+    """The move with the number of workers that is predicted to bring most, if enough was recorded for a prediction.
+
+    Beside others that use `foreign` cores, more workers also get more of what these use. So the machine without them
+    judges the number.
+    """
     passport = _passport(result, main)
-    found = more_workers(passport, room_of(result, main)) if passport is not None else None
-    if passport is None or found is None:
+    if passport is None:
+        return move
+    many = (foreign if foreign_known(result) else passport.others) >= _OF_OTHERS
+    found = more_workers(passport, room_of(result, main), beside_others=not many)
+    if found is None:
         return move
     costs, (workers, predicted) = passport.costs, found
-    in_passes = short_pass(costs, workers, costs.prefetch_factor)
-    return replace(move, to_workers=workers, predicted=predicted, pass_batches=in_passes, on_device=costs.device_s > 0)
+    ahead = costs.prefetch_factor
+    beside, alone = (foreseen(passport, workers, ahead), predicted) if many else (predicted, None)
+    in_passes, on_device = short_pass(costs, workers, ahead), costs.device_s > 0
+    return replace(move, to_workers=workers, predicted=beside, alone=alone, pass_batches=in_passes, on_device=on_device)
 
 
 def lacking(result: WatchResult, main: LoaderResult) -> Lacking | None:
@@ -153,14 +163,6 @@ def room_of(result: WatchResult, main: LoaderResult) -> Room:
     return Room(result, main, main.workers, ahead, batches, free, ranks)
 
 
-def _foreseen_alone(result: WatchResult, main: LoaderResult, workers: int | None) -> Speedup | None:
-    """The speed-up of the loop with so many workers, were there no other processes."""
-    passport = _passport(result, main)
-    if passport is None or workers is None:
-        return None
-    return foreseen(passport, workers, passport.costs.prefetch_factor, beside_others=False)
-
-
 def _passport(result: WatchResult, main: LoaderResult) -> Passport | None:
     """None: too little was recorded."""
     found = passport_of(result, loader=main.loader) if result.costs else None
@@ -171,6 +173,13 @@ def _rest(workers: Sequence[WorkerResult]) -> float:
     """The share of making batches in which workers neither compute nor want a core."""
     made_s = sum(one.busy_s for one in workers)
     return 1 - sum(one.cpu_s + one.core_wait_s for one in workers) / made_s if made_s else 0.0
+
+
+def _kept_waiting(result: WatchResult, main: LoaderResult, workers: Sequence[WorkerResult]) -> bool:
+    """Whether workers that compute are as many as the cores, and wait for some that the script does not use."""
+    missing = result.usable_cores - sum(map(cores_of, workers)) - _of_script(main.script_cores)
+    wanted = min(missing, waited_for(workers))
+    return len(workers) >= result.usable_cores and _rest(workers) < _MOSTLY and wanted >= _OF_OTHERS
 
 
 def _gains(predicted: Speedup | None) -> bool:
@@ -189,8 +198,8 @@ def _first_workers(result: WatchResult, main: LoaderResult, stage: StageResult) 
         cheaper = NextMove("make-stage-cheaper", result.usable_cores, hand_off_s=handed_s, batch_s=made_s)
         return _of_stage(cheaper, main, stage)
     first = NextMove("set-num-workers", result.usable_cores, script_cores=main.script_cores)
-    first = _with_prediction(first, result, main)
-    predicted = first.predicted
+    first = _with_prediction(first, result, main, result.taken_cores)
+    predicted = first.fair
     if result.usable_cores < 2 and not _gains(predicted):
         return None
     if predicted is None:  # then the cores judge

@@ -58,7 +58,49 @@ def test_a_stage_that_computes_is_still_to_become_cheaper_and_what_others_take_i
         result(loader(script_cores=0.3, sample_s=0.025), workers=computing, host=host(0.6, 2), costs=(costs,))
     )
     assert move is not None and move.action == "make-stage-cheaper" and move.alone is not None
-    assert "other processes 0.6. Without the other processes: " in (next_move(move) or "")
+    said = next_move(move) or ""
+    assert "other processes 0.6." in said and "without other processes, not tried)" in said
+
+
+def _computed(workers: int, foreign: float | None, cpu_s: float = 0.114) -> NextMove:
+    """Workers that compute, and get a tenth of the core that each wants: the rest is for others on two cores."""
+    wait_s, batches = 9 * cpu_s, 40
+    made = [
+        worker(one, busy_s=batches * 10 * cpu_s, cpu_s=batches * cpu_s, core_wait_s=batches * wait_s, cores=0.1)
+        for one in range(workers)
+    ]
+    costs = LoopCosts(1, workers, 2, 32.0, 10 * cpu_s / workers, (cpu_s,) * 40, (0.0,) * 40, (0.001,) * 40, 0.005)
+    one = loader(workers=workers, script_cores=0.03, sample_s=0.03)
+    used = {} if foreign is None else {"host": host(foreign, 2)}
+    found = result(one, workers=made, costs=(replace(costs, core_wait_s=wait_s),), **used)
+    move = diagnose(found)[1]
+    assert move is not None
+    return move
+
+
+def test_workers_that_would_only_take_cores_from_others_are_no_step() -> None:
+    """On two cores, 16 workers are predicted to be much faster than two beside others, and no faster without them."""
+    move = _computed(2, 1.79)
+    assert move.action == "make-stage-cheaper" and move.fair is move.alone and move.alone is not None
+    assert move.alone.speedup < 1.1
+    assert "without other processes, not tried)" in (next_move(move) or "")
+
+
+def test_the_figure_of_a_step_is_that_of_a_machine_without_others() -> None:
+    """A second core is a gain without others, too. Beside them, more workers would get more of theirs."""
+    move = _computed(1, 1.79)
+    assert (move.action, move.to_workers) == ("raise-num-workers", 2) and move.alone is not None
+    assert move.predicted is not None and 1.1 < move.alone.speedup < 2.01
+    said = next_move(move) or ""
+    assert f"Without other processes, the loop is predicted to be {move.alone.speedup:.2f}×" in said
+    assert f"{move.predicted.speedup:.2f}×" not in said or move.predicted.speedup == move.alone.speedup
+
+
+def test_nothing_is_predicted_of_workers_that_wait_for_cores_while_the_load_is_unknown() -> None:
+    """As after a signal that ended the script: nobody counted what others used."""
+    move = _computed(2, None)
+    assert move.action == "make-stage-cheaper" and move.predicted is None and move.alone is None
+    assert "No whole core is free: of 2, the workers use 0.2 and wait for 1.8 more" in (next_move(move) or "")
 
 
 @pytest.mark.parametrize(("foreign", "part"), [(0.0, "receive"), (1.8, None)])

@@ -344,7 +344,9 @@ def test_a_gain_that_other_processes_would_pay_for_is_said_to_be_one() -> None:
     one = loader(workers=1, script_cores=0.2)
     _, move = _diagnosed(result(one, workers=(worker(0, cores=0.5),), host=host(1.2, 2), costs=(costs,)))
     assert move.action == "raise-num-workers"
-    assert "this was not tried. Part of that would be taken from other processes. Without" in (next_move(move) or "")
+    said = next_move(move) or ""
+    assert "Without other processes, the loop is predicted" in said
+    assert "What it may gain more beside them would be taken from them." in said
 
 
 def test_where_the_simulation_gains_nothing_a_free_core_is_no_reason_for_more_workers() -> None:
