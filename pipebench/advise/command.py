@@ -36,7 +36,7 @@ from pipebench.watch.record.orders import Order
 from pipebench.watch.record.recording import Settings, told
 
 BUDGET_S = 180.0
-_COMPUTING = ("stage", "cores-used-up", "threads-over-cores", "workers-compete")
+_COMPUTING = ("stage", "cores-used-up", "threads-over-cores", "workers-compete", "loading-takes-cores")
 Keep = Callable[[WatchResult | None, Advice], object]
 
 

@@ -38,5 +38,17 @@ def bounds(costs: LoopCosts, setting: Setting) -> dict[str, float]:
     return found if costs.pin_s is None else found | {"pin": _per_s(1, costs.receive_s + costs.pin_s)}
 
 
+def on_free_cores_s(costs: LoopCosts, cores: float) -> tuple[float, float]:
+    """The least seconds of an iteration on cores that nobody else uses: as it is, and if batches cost nothing to make.
+
+    Training is taken to use one core at a time, because a run beside others does not show whether it could use more. If
+    it does, the second is less.
+    """
+    received = costs.receive_s if costs.pin_s is None else 0.0
+    step_s = max(fmean(costs.step_s), costs.step_cpu_s)
+    alone_s = max(costs.own_s + costs.send_s + received + step_s, costs.device_s)
+    return max(alone_s, core_s(costs, costs.workers) / cores), alone_s
+
+
 def _per_s(amount: float, seconds: float) -> float:
     return amount / seconds if seconds > 0 else math.inf

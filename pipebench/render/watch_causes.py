@@ -273,6 +273,17 @@ def _compete(one: Cause, values: Any, part: str) -> str:
     )
 
 
+def _takes_cores(one: Cause, values: Any, part: str) -> str:
+    """What workers and training need on all cores. The gain is that of a machine without other processes."""
+    its = "its worker and training" if values["workers"] == 1 else f"its {values['workers']} workers and training"
+    return (
+        f"The loop itself waited for a core: {part}. For each batch, {its} need {seconds(values['both_s'])} of "
+        f"{values['usable_cores']:g} cores, and training alone takes {seconds(values['alone_s'])}"
+        f"{_stage_named(values)}. Without other processes, loading that costs hardly anything could make the loop "
+        f"about {values['both_s'] / values['alone_s']:.2f}× as fast (predicted, not tried)."
+    )
+
+
 def _head_of_line(one: Cause, values: Any, part: str) -> str:
     return (
         f"Slow batches held up later ones that were ready: {part}, in {percent(values['share'])} of the waits."
@@ -401,6 +412,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "threads-over-cores": _threads,
     "cores-used-up": _cores,
     "workers-compete": _compete,
+    "loading-takes-cores": _takes_cores,
     "head-of-line": _head_of_line,
     "periodic-stalls": _periodic,
     "uneven-workers": _uneven_workers,

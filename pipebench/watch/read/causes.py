@@ -14,6 +14,7 @@ from pipebench.watch.read.account import STARTS
 from pipebench.watch.read.after_model import python_loops, spans
 from pipebench.watch.read.all_made import times_made
 from pipebench.watch.read.busy_threads import busy_threads
+from pipebench.watch.read.cores_taken import cores_taken
 from pipebench.watch.read.frozen_modules import frozen_modules
 from pipebench.watch.read.gather import NO_LOADER, Run, loaders_found
 from pipebench.watch.read.growing import Grown
@@ -31,9 +32,8 @@ from pipebench.watch.read.moves import (
     slow_hand_off,
 )
 from pipebench.watch.read.moves import busy as busy_of
-from pipebench.watch.read.of_causes import MATTERS, Seen, stage_values
+from pipebench.watch.read.of_causes import MATTERS, Seen, stage_values, without_core_s
 from pipebench.watch.read.pass_causes import LARGE_ONCE, dataset_anew, sampler, start_up
-from pipebench.watch.read.script_cpu import stretches
 from pipebench.watch.read.slower_steps import slower_steps
 from pipebench.watch.read.stalls import period_of, waits_of
 from pipebench.watch.read.warming import warming
@@ -224,21 +224,11 @@ def _shared_lock(seen: Seen, one: LoaderResult, cause: Cause) -> Cause | None:
 def _with_cores(seen: Seen, one: LoaderResult, cause: Cause, used: float) -> Cause:
     """The cause, with what the loop waited for cores that the workers had: training is slower for it, too."""
     cores = seen.result.usable_cores
-    waited = _without_core_s(seen, one) * used / max(1e-9, used + seen.result.taken_cores)
+    waited = without_core_s(seen, one) * used / max(1e-9, used + seen.result.taken_cores)
     if used + (seen.script_cores(one) or 0.0) < USED_UP * cores or not waited:
         return cause
     saved = (cause.recoverable_s or 0.0) + waited
     return replace(cause, s=cause.s + waited, recoverable_s=saved, values={**cause.values, "core_s": waited})
-
-
-def _without_core_s(seen: Seen, one: LoaderResult) -> float:
-    """How long the loop's own thread was ready to run and had no core: without what lies between passes, if known."""
-    lines = seen.run.turns(one.loader)
-    found = stretches(lines)
-    if turns := sum(each.turns for each in found):
-        return sum(each.waited_ns for each in found) / 1e9 * one.iterations / turns
-    kept = [line.core_wait_ns for line in lines]
-    return (max(kept) - min(kept)) / 1e9 if kept else 0.0
 
 
 def short_of_cores(seen: Seen) -> Iterable[Cause]:
@@ -254,7 +244,7 @@ def short_of_cores(seen: Seen) -> Iterable[Cause]:
         if not used or busy >= _BUSY or one.workers > cores or used + script < USED_UP * cores:
             continue
         rivals = used + seen.result.taken_cores + max(0.0, script - 1.0)
-        waited = _without_core_s(seen, one) * used / rivals
+        waited = without_core_s(seen, one) * used / rivals
         if waited >= _OF_LOOPS * seen.loops_s:
             values = {"workers": one.workers, "busy": busy, "core_s": waited, **stage_values(seen, one)}
             yield Cause("stage", waited, waited, one.loader, values)
@@ -266,7 +256,7 @@ def competing(seen: Seen) -> Iterable[Cause]:
     for one in seen.in_loop:
         used = sum(map(cores_of, seen.workers(one)))
         if one.workers > cores and used >= _MOST_OF_CORES * cores and seen.run.turns(one.loader):
-            waited = _without_core_s(seen, one)
+            waited = without_core_s(seen, one)
             by_workers = waited * used / max(1e-9, used + seen.result.taken_cores)
             found = {"workers": one.workers, "cores_used": used, "usable_cores": cores}
             yield Cause("workers-compete", waited, by_workers, one.loader, {**found})
@@ -363,7 +353,7 @@ def memory(seen: Seen) -> Iterable[Cause]:
 KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
     left_on, start_up, dataset_anew, warming, validation, sampler, hand_off, _plain("pin", "pin"),
     _plain("host-to-device", "host-to-device", on_device=True), preparing, padding, callbacks, slower_steps,
-    frozen_modules, busy_threads, python_loops, spans, no_workers, competing, short_of_cores, waiting,
+    frozen_modules, busy_threads, python_loops, spans, no_workers, competing, short_of_cores, cores_taken, waiting,
 )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from pipebench.stats import Speedup
 from pipebench.watch.read.hand_off import explained_s
 
 BUSY = 0.90
-_FEW = 8  # batches and iterations: fewer do not show how they scatter
+FEW = 8  # batches and iterations: fewer do not show how they scatter
 _WORTH = 1.05  # a predicted speed-up that is worth naming
 _OF_OTHERS = 0.5  # of a core, used by others: then what a change brings depends on them
 _BESIDE_OTHERS = 1.1  # what it must bring without them then
@@ -166,7 +166,7 @@ def room_of(result: WatchResult, main: LoaderResult) -> Room:
 def _passport(result: WatchResult, main: LoaderResult) -> Passport | None:
     """None: too little was recorded."""
     found = passport_of(result, loader=main.loader) if result.costs else None
-    return found if found is not None and min(len(found.costs.cpu_s), len(found.costs.step_s)) >= _FEW else None
+    return found if found is not None and min(len(found.costs.cpu_s), len(found.costs.step_s)) >= FEW else None
 
 
 def _rest(workers: Sequence[WorkerResult]) -> float:
@@ -273,6 +273,7 @@ _OF_RUN = {
     "workers-compete": "lower-num-workers", "slower-steps": "keep-less",
     "frozen-module": "keep-outputs",
     "busy-thread": "free-the-interpreter",
+    "loading-takes-cores": "make-stage-cheaper",
 }  # fmt: skip
 
 
@@ -293,6 +294,8 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
     if action is None:
         same = move is not None and move.wait_part == first.code
         return replace(move, **place) if same and move is not None else move
+    if action == "make-stage-cheaper":
+        return _of_cause(first, usable_cores)
     setting, more = first.values.get("setting", first.values.get("tools")), first.values.get("more_workers")
     return NextMove(
         action,  # type: ignore[arg-type]
@@ -304,6 +307,16 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         to_workers=int(more) if more is not None else None,
         **place,
     )
+
+
+def _of_cause(one: Cause, usable_cores: float) -> NextMove:
+    """A cheaper stage of workers that take cores from training."""
+    found: dict[str, Any] = one.values
+    names = ("workers", "cores_used", "script_cores", "foreign_cores", "wanted_cores", "stage", "sample_s")
+    stage_s = found.get("stage_share", 0.0) * found.get("sample_s", 0.0)
+    kind = "decode" if found.get("includes_read") else found.get("kind")
+    told = {name: found[name] for name in names if name in found}
+    return NextMove("make-stage-cheaper", usable_cores, stage_kind=kind, stage_s=stage_s, loader=one.loader, **told)
 
 
 def among_ranks(

@@ -12,6 +12,7 @@ from pipebench.watch.read.device_idle import besides_share
 from pipebench.watch.read.gather import Run
 from pipebench.watch.read.growing import Grown
 from pipebench.watch.read.in_loop import Apart, told_apart
+from pipebench.watch.read.script_cpu import stretches
 from pipebench.watch.record.lines import LoopSums, PassBegun
 from pipebench.watch.record.spent import TimeSpent
 
@@ -126,3 +127,13 @@ def stage_values(seen: Seen, one: LoaderResult) -> dict[str, str | int | float]:
         "stage_share": stage.worker_share, "sample_s": one.sample_s or 0.0,
         **({"device_idle": idle.share} if idle is not None and moved else {}),
     }  # fmt: skip
+
+
+def without_core_s(seen: Seen, one: LoaderResult) -> float:
+    """How long the loop's own thread was ready to run and had no core: without what lies between passes, if known."""
+    lines = seen.run.turns(one.loader)
+    found = stretches(lines)
+    if turns := sum(each.turns for each in found):
+        return sum(each.waited_ns for each in found) / 1e9 * one.iterations / turns
+    kept = [line.core_wait_ns for line in lines]
+    return (max(kept) - min(kept)) / 1e9 if kept else 0.0

@@ -1,0 +1,48 @@
+"""The cause of workers that take cores from training, though the loop waits little for batches. Pure.
+
+Beside other processes, the script gets few cores, whatever its workers do. Then a wait for a core says little of them.
+The CPU time of batches and of training says more: if both need longer on all cores than training needs alone, cheaper
+loading makes training faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pipebench.predict.bounds import on_free_cores_s
+from pipebench.results.account import Cause
+from pipebench.watch.read.moves import FEW, USED_UP, cores_of, waited_for
+from pipebench.watch.read.of_causes import Seen, stage_values, without_core_s
+
+CODE = "loading-takes-cores"
+_LARGE_WAIT = 0.1  # of the loops, for a core: less scatters
+_WORTH = 1.1  # a speed-up: less is within the error of such sums
+
+
+def cores_taken(seen: Seen) -> Iterable[Cause]:
+    """Loaders whose workers and training need more cores than there are, where others have most of them.
+
+    Where the script itself uses nearly all cores, or where the loop waits longer for batches, other causes say it.
+    """
+    cores = seen.result.usable_cores
+    for one in seen.in_loop:
+        workers, script = seen.workers(one), seen.script_cores(one)
+        costs = next((its for its in seen.result.costs if its.loader == one.loader), None)
+        used, taken = sum(map(cores_of, workers)), seen.result.taken_cores
+        if costs is None or script is None or min(len(costs.cpu_s), len(costs.step_s)) < FEW or not used:
+            continue
+        own = used + script
+        if own >= USED_UP * cores or own + taken < USED_UP * cores:
+            continue
+        waited = without_core_s(seen, one)
+        if waited < max(_LARGE_WAIT * seen.loops_s, seen.s("wait-for-worker", loader=one.loader)):
+            continue
+        both_s, alone_s = on_free_cores_s(costs, cores)
+        if not alone_s or both_s < _WORTH * alone_s:
+            continue
+        values: dict[str, str | int | float] = {
+            "workers": one.workers, "both_s": both_s, "alone_s": alone_s, "cores_used": used, "script_cores": script,
+            "usable_cores": cores, "foreign_cores": taken, "wanted_cores": waited_for(workers),
+            **stage_values(seen, one),
+        }  # fmt: skip
+        yield Cause(CODE, waited, waited * used / (used + taken), one.loader, values)
