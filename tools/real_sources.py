@@ -14,6 +14,7 @@ import sys
 import sysconfig
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
+from importlib import metadata
 from pathlib import Path
 
 VISION = ("pytorch-vision", "0.14.1", "ced67e1cf1f97e168cdf271851a4d0b6d382ab7936e7bcbb39aaa87239c324b6")
@@ -73,11 +74,8 @@ def environment(folder: Path, packages: Sequence[str], alone: Sequence[str] = ()
     (site / "parent.pth").write_text(f"import site; site.addsitedir({parent!r})\n")
     (folder / "seeded").mkdir()
     (folder / "seeded" / "sitecustomize.py").write_text(SEEDED)
-    have = subprocess.run(
-        [sys.executable, "-m", "pip", "freeze", "--exclude-editable"], check=True, capture_output=True, text=True
-    )
     constraints = folder / "constraints.txt"
-    constraints.write_text(have.stdout)
+    constraints.write_text("".join(f"{one}=={metadata.version(one)}\n" for one in ("torch", "torchvision")))
     subprocess.run([python, "-m", "pip", "install", "--quiet", "-c", constraints, *packages], check=True)
     if alone:
         subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", *alone], check=True)
