@@ -26,7 +26,7 @@ HOUSE = {
     "programs advice plan packing examination remote loaders engine secrets names beginning verdicts report schema "
     "earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
-    "started worker_moves watch_verdict in_loop "
+    "started worker_moves watch_verdict in_loop of_passes "
     "watch_causes watch_account watch_details watch_drilled watch ranks programs "
     "watched study syncs one_machine same_work ab github calibration advice_reasons advice_lines advice "
     "before_after_rows before_after plan functions packing examination remote loaders engine text",

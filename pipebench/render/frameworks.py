@@ -11,10 +11,6 @@ _WORDS = {
     },
     "ultralytics": {"num_workers": "workers in train()"},
     "lightning": {"num_workers": "num_workers in LightningDataModule.from_datasets()"},
-    "fastai": {
-        "num_workers": "num_workers in dataloaders()",
-        "persistent_workers=True": "persistent_workers=True in dataloaders()",
-    },
     "deepspeed": {
         "num_workers": "num_local_io_workers in deepspeed_io()",
         "persistent_workers=True": "persistent_workers=True in a DataLoader of your own",
@@ -22,6 +18,9 @@ _WORDS = {
     },
 }
 _WORDS["pytorch_lightning"] = _WORDS["lightning"]
+# library -> when it calls the user's function again that makes a loader
+_CALLS = {"lightning": "Lightning asks for a new one where Trainer has reload_dataloaders_every_n_epochs"}
+_CALLS["pytorch_lightning"] = _CALLS["lightning"]
 
 
 def setting(name: str, made_by: str) -> str:
@@ -31,3 +30,8 @@ def setting(name: str, made_by: str) -> str:
     ('dataloader_num_workers in TrainingArguments', 'num_workers')
     """
     return _WORDS.get(made_by, {}).get(name, name)
+
+
+def made_anew(called_by: str) -> str:
+    """In brackets, when the library `called_by` lets the user's function make another loader; "" if nobody knows."""
+    return f" ({_CALLS[called_by]})" if called_by in _CALLS else ""

@@ -5,119 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pipebench.render import in_loop
+from pipebench.render import in_loop, of_passes
 from pipebench.render.frameworks import setting
+from pipebench.render.of_passes import living_on, saving
 from pipebench.render.watch_notes import left_on
-from pipebench.results.account import Cause
+from pipebench.results.account import LITTLE, Cause
 from pipebench.units import counted, lasting, percent, seconds, size
-
-_SMALLEST = 0.01  # of a cause; smaller parts of it are not told
-
-
-def _saving(one: Cause, change: str) -> str:
-    if not one.recoverable_s:
-        return ""
-    return f" {change} could save about {seconds(one.recoverable_s)} (predicted, not tried)."
-
-
-def _start_up(one: Cause, values: Any, part: str) -> str:
-    how = f"{counted(values['workers'], 'worker')} ({values['start_method']})"
-    passes = counted(values["passes"], "pass", "passes")
-    inside = " (in loops that do not train)" if values["in_validation"] else ""
-    its = "its" if values["workers"] == 1 else "their"
-    began = f"Starting {how}, {its} first batches and {its} end took {part}: {passes} over loader {one.loader}{inside}."
-    return began + _kept(one, values) + (_begun_anew(one, values) if "more_s" in values else "")
-
-
-def _kept(one: Cause, values: Any) -> str:
-    """What workers that live on would save; where they cannot, for their loader's data differ, no workers."""
-    anew = values.get("again") and not values.get("made_by")
-    if values.get("remade") == "other":
-        anew = f" The loader was made anew {counted(values['again'], 'time')}, for other data: workers cannot live on."
-        return anew + _without(one, values)
-    return (f" The loader was made anew {counted(values['again'], 'time')}." if anew else "") + _saving(
-        one, _living_on(values)
-    )
-
-
-def _without(one: Cause, values: Any) -> str:
-    if "saved_s" not in values:
-        return ""
-    return (
-        f" In all, the loop waited {seconds(values['waits_s'])} for its workers, and they made its batches in "
-        f"{seconds(values['make_s'])}." + _saving(one, f"{setting('num_workers', values.get('made_by', ''))}=0")
-    )
-
-
-def _living_on(values: Any) -> str:
-    """The change that lets workers live on."""
-    if values.get("again") and not values.get("made_by"):
-        alike = " (if its datasets hold the same samples)" if values.get("remade") == "alike" else ""
-        return f"Making it once{alike}, with persistent_workers=True,"
-    return setting("persistent_workers=True", values.get("made_by", ""))
-
-
-def _begun_anew(one: Cause, values: Any) -> str:
-    """What each pass takes to begin a stream, and how little of it workers that live on would save."""
-    first, usual, more = (seconds(values[name]) for name in ("first_s", "usual_s", "more_s"))
-    said = (
-        f" Each pass begins the stream anew, also in workers that live on: its first batch took {first}, and a usual "
-        f"one {usual}, {more} more in all."
-    )
-    if values.get("kept_s"):
-        said += (
-            f" {_living_on(values)} could save about {seconds(values['kept_s'])} (predicted, not tried), and more only "
-            "where the dataset keeps what it made, such as an open archive."
-        )
-    return said + (
-        " What can help: one iterator for all passes, over a stream that does not end, a smaller shuffle buffer, or "
-        "decoding after that buffer."
-    )
-
-
-def _warm_up(one: Cause, values: Any, part: str) -> str:
-    return (
-        f"Batches of loader {one.loader} cost more at the begin of each pass: one of the first half takes a worker "
-        f"{seconds(values['early_s'])}, and one of the second {seconds(values['late_s'])}, as where workers fill a "
-        f"cache that ends with them. The loop waited {part} for that." + _kept(one, values)
-    )
-
-
-def _new_iterators(one: Cause, values: Any, part: str) -> str:
-    used = values["passes"]
-    return (
-        f"New iterators over loader {one.loader} took {part}: each of {used} gave one batch, as next(iter(loader)) "
-        f"does, and threw away what {'the' if values['persistent'] else 'its new'} workers had made ahead "
-        f"({values['made']} batches were made for these {used})." + _saving(one, "One iterator for all steps")
-    )
-
-
-def _validation(one: Cause, values: Any, part: str) -> str:
-    passes = counted(values["passes"], "pass", "passes") if "passes" in values else "the passes"
-    said = f"Loops that do not train (such as validation) took {part}: {passes} over loader {one.loader}."
-    if "batch" in values:
-        said += f" A batch has {counted(values['batch'], 'sample')} there, and {values['trains']} in training: larger "
-        said += "ones cost less."
-    said += in_loop.validating_less(values)
-    if waits := values.get("waits_s"):
-        said += f" Up to {seconds(waits)} of that could be saved by faster loading (predicted, not tried)."
-    if "kept" in values:
-        said += " Training takes no batch from a loader. If it uses these, take them from the loader in the training "
-        said += "loop: then workers make them meanwhile."
-    return said
 
 
 def _sampler(one: Cause, values: Any, part: str) -> str:
     per = f"{seconds(values['s_per_batch'])} a batch"
     twice = values.get("twice_s", 0.0)
     living = (
-        f" torch calls its __iter__ twice where workers are new. {_living_on(values)} would save the second call: "
+        f" torch calls its __iter__ twice where workers are new. {living_on(values)} would save the second call: "
         f"about {seconds(twice)}."
     )
     return (
         f"The sampler of loader {one.loader}{in_loop.named(values)} took {part}, {per}, in the script's own process."
-        + _saving(one, "A sampler that takes hardly any time")
-        + (living if twice >= _SMALLEST * one.s else "")
+        + saving(one, "A sampler that takes hardly any time")
+        + (living if twice >= LITTLE * one.s else "")
     )
 
 
@@ -136,7 +42,7 @@ def _hand_off(one: Cause, values: Any, part: str) -> str:
     mostly = arrays > piped / 2
     what = f"{size(arrays)} of NumPy arrays" if mostly else f"{size(piped)} through the pipe"
     change = "Tensors in place of arrays" if mostly else "A cheaper hand-off"
-    return f"Receiving and unpickling batches took {part}; a batch brings {what}." + _saving(one, change)
+    return f"Receiving and unpickling batches took {part}; a batch brings {what}." + saving(one, change)
 
 
 def _views(values: Any) -> str:
@@ -155,11 +61,11 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
     if "by_thread" in values:
         return (
             f"Waiting for batches took {part}: loader {one.loader} has no workers, and one thread beside the loop "
-            f"makes them{_stage_named(values)}." + _saving(one, f"{workers}=2 or more") + in_loop.shared(values)
+            f"makes them{_stage_named(values)}." + saving(one, f"{workers}=2 or more") + in_loop.shared(values)
         )
     return (
         f"Loader {one.loader} has no workers: making batches inside the loop took {part}{_stage_named(values)}."
-        + _saving(one, f"{workers}=1 or more")
+        + saving(one, f"{workers}=1 or more")
         + in_loop.shared(values)
     )
 
@@ -169,7 +75,7 @@ def _waits(one: Cause, part: str) -> str:
         return f"The loop itself waited for a core that the workers used: {part}"
     parts = (("while receiving", "late_s"), ("for a core that the workers used", "core_s"))
     large = [(words, float(one.values.get(name, 0.0))) for words, name in parts]
-    told = "".join(f", {seconds(s)} of it {words}" for words, s in large if s >= _SMALLEST * one.s > 0)
+    told = "".join(f", {seconds(s)} of it {words}" for words, s in large if s >= LITTLE * one.s > 0)
     return f"Waiting for the workers of loader {one.loader} took {part}{told}"
 
 
@@ -187,7 +93,7 @@ def _blocked(one: Cause, values: Any, part: str) -> str:
     return (
         f"{_waits(one, part)}. {what}: {_busy(values)}, of that "
         f"{percent(values['cpu_share'])} on a core{idle}{_stage_named(values)}."
-        + (in_loop.shared(values) or _saving(one, _more_workers(values)))
+        + (in_loop.shared(values) or saving(one, _more_workers(values)))
     )
 
 
@@ -202,7 +108,7 @@ def _storage(one: Cause, values: Any, part: str) -> str:
     return (
         f"{_waits(one, part)}. They wait for storage{rate}: {_busy(values)}, of that "
         f"{percent(values['cpu_share'])} on a core{_stage_named(values)}."
-        + (in_loop.shared(values) or _saving(one, f"{_more_workers(values)}, or data in memory,"))
+        + (in_loop.shared(values) or saving(one, f"{_more_workers(values)}, or data in memory,"))
     )
 
 
@@ -221,27 +127,27 @@ def _sync_points(one: Cause, values: Any, part: str) -> str:
     took = f" They took {part}." if one.s else ""
     return (
         f"The loop {would} the host wait for the device {values['per_step']:g} times an iteration: "
-        f"{values['operations']} in {values['places']}.{took}" + _saving(one, "Fewer of them")
+        f"{values['operations']} in {values['places']}.{took}" + saving(one, "Fewer of them")
     )
 
 
 def _stage(one: Cause, values: Any, part: str) -> str:
     """The stage is named by the sentence on the iteration, which follows."""
     used_up = f" More workers do not help: {_of_cores(values)}." if values.get("used_up") else ""
-    return f"{_waits(one, part)}." + _saving(one, "Faster loading") + used_up + _on_device(values)
+    return f"{_waits(one, part)}." + saving(one, "Faster loading") + used_up + _on_device(values)
 
 
 def _pickling(one: Cause, values: Any, part: str) -> str:
     times = f"they make a batch in {seconds(values['make_s'])} and pickle it for {seconds(values['pickle_s'])}"
     if "viewed_bytes" in values:
-        return f"{_waits(one, part)}: {times}; {_views(values)}." + _saving(one, "Copies in place of views")
-    return f"{_waits(one, part)}: {times}." + _saving(one, "A cheaper hand-off")
+        return f"{_waits(one, part)}: {times}; {_views(values)}." + saving(one, "Copies in place of views")
+    return f"{_waits(one, part)}: {times}." + saving(one, "A cheaper hand-off")
 
 
 def _threads(one: Cause, values: Any, part: str) -> str:
     return (
         f"{_waits(one, part)}: {counted(values['workers'], 'worker')} of {values['threads']} threads each compete for "
-        f"{values['usable_cores']:g} cores." + _saving(one, "One thread in each worker")
+        f"{values['usable_cores']:g} cores." + saving(one, "One thread in each worker")
     )
 
 
@@ -269,7 +175,7 @@ def _of_cores(values: Any) -> str:
 def _compete(one: Cause, values: Any, part: str) -> str:
     return (
         f"The loop itself waited for a core: {part}. {counted(values['workers'], 'worker')} use "
-        f"{values['cores_used']:.1f} of {values['usable_cores']:g} cores." + _saving(one, "Fewer workers")
+        f"{values['cores_used']:.1f} of {values['usable_cores']:g} cores." + saving(one, "Fewer workers")
     )
 
 
@@ -287,7 +193,7 @@ def _takes_cores(one: Cause, values: Any, part: str) -> str:
 def _head_of_line(one: Cause, values: Any, part: str) -> str:
     return (
         f"Slow batches held up later ones that were ready: {part}, in {percent(values['share'])} of the waits."
-        + _saving(one, "in_order=False (torch 2.6 and later), with which the order varies,")
+        + saving(one, "in_order=False (torch 2.6 and later), with which the order varies,")
     )
 
 
@@ -297,7 +203,7 @@ def _periodic(one: Cause, values: Any, part: str) -> str:
         workers, why = ", the number of workers", ": one worker's batches cost more, or all workers finish together"
     return (
         f"The loop stalls at every {_nth(values['period'])} batch{workers}: {part}. The workers "
-        f"are busy only {percent(values['busy'])} of the time{why}." + _saving(one, "A larger prefetch_factor")
+        f"are busy only {percent(values['busy'])} of the time{why}." + saving(one, "A larger prefetch_factor")
     )
 
 
@@ -306,7 +212,7 @@ def _uneven_workers(one: Cause, values: Any, part: str) -> str:
     return (
         f"{_waits(one, part)}. Worker {values['worker']} has most of the work: it is busy "
         f"{percent(values['most_busy'])} of the time, and the {rest} {percent(values['others_busy'])}."
-        + _saving(one, "Work that is spread evenly (shuffled, or split evenly)")
+        + saving(one, "Work that is spread evenly (shuffled, or split evenly)")
     )
 
 
@@ -327,7 +233,7 @@ def _slower_steps(one: Cause, values: Any, part: str) -> str:
         f"{_GROWS[values['phase']]} takes longer and longer, as where the loop keeps a graph or a list that grows: "
         f"{seconds(values['early_s'])} of an iteration in the second fifth of the loop, and "
         f"{seconds(values['late_s'])} in the last one ({times:.1f} times as long; waits for a core left out). What "
-        f"came on top since took {part}." + _saving(one, "Detaching or dropping what it keeps")
+        f"came on top since took {part}." + saving(one, "Detaching or dropping what it keeps")
     )
 
 
@@ -339,7 +245,7 @@ def _frozen(one: Cause, values: Any, part: str) -> str:
         f"{percent(values['share'])} of an iteration. Its weights were not seen to change."
     )
     kept = f"Outputs that are computed once and kept, for use from the second of {values['passes']} passes on,"
-    said += _saving(one, kept) or " That is the host's time. Its outputs could be computed once and kept."
+    said += saving(one, kept) or " That is the host's time. Its outputs could be computed once and kept."
     if "varies" in values:
         said += f" It runs in train mode, so its {values['varies']} gives other outputs each time: eval() ends that."
     return said + " Only if its inputs are the same in each pass: random augmentation before it forbids this."
@@ -351,58 +257,58 @@ def _training(one: Cause, values: Any, part: str) -> str:
 
 
 SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
-    "start-up": _start_up,
+    "start-up": of_passes.start_up,
     "dataset-anew": lambda one, values, part: (
-        in_loop.made_anew(one.loader, values, part) + _saving(one, "Making it once, before the loops,")
+        in_loop.made_anew(one.loader, values, part) + saving(one, "Making it once, before the loops,")
     ),
-    "warm-up": _warm_up,
-    "new-iterators": _new_iterators,
-    "validation": _validation,
+    "warm-up": of_passes.warm_up,
+    "new-iterators": of_passes.new_iterators,
+    "validation": of_passes.validation,
     "sampler": _sampler,
     "hand-off": _hand_off,
     "pin": lambda one, values, part: f"Copying batches into pinned memory took {part}.",
     "host-to-device": lambda one, values, part: (
-        f"Copies from the host to the device took {part}." + _saving(one, "Pinned batches and non_blocking=True")
+        f"Copies from the host to the device took {part}." + saving(one, "Pinned batches and non_blocking=True")
     ),
     "callbacks": lambda one, values, part: (
         in_loop.callbacks(values, part)
-        + _saving(one, "Doing it less often, or in another thread,")
+        + saving(one, "Doing it less often, or in another thread,")
     ),
     "busy-thread": lambda one, values, part: (
         in_loop.busy_thread(values, one.s, part)
-        + _saving(one, "To block or to sleep in place of polling, or to move the work into a process,")
+        + saving(one, "To block or to sleep in place of polling, or to move the work into a process,")
     ),
-    "prepare": lambda one, values, part: in_loop.preparing(values, part) + _saving(one, _in_workers(values)),
+    "prepare": lambda one, values, part: in_loop.preparing(values, part) + saving(one, _in_workers(values)),
     "python-loops": lambda one, values, part: in_loop.python_loops(values, part, one.recoverable_s),
     "left-on": lambda one, values, part: f"{left_on(values)} Training took {part} so; what is saved is not known.",
     "spans": lambda one, values, part: in_loop.spans(values, part),
     "each-makes-all": lambda one, values, part: (
         f"{_waits(one, part)}. Each makes all samples of the stream and gives only its part: what makes a sample "
         f"runs {values['times']:.1f} times for each. More workers bring nothing then."
-        + _saving(one, "Choosing the part before the work")
+        + saving(one, "Choosing the part before the work")
     ),
     "few-cores": lambda one, values, part: (
         f"{_waits(one, part)}, which may all together run on {counted(values['allowed'], 'core')} only: their "
-        "affinity is set." + _saving(one, "Workers on all cores")
+        "affinity is set." + saving(one, "Workers on all cores")
     ),
     "padding": lambda one, values, part: (
         f"{percent(values['share'])} of a batch is padding at the end of all its samples. Training takes about {part} "
-        "for it." + _saving(one, "Padding to the longest sample of each batch")
+        "for it." + saving(one, "Padding to the longest sample of each batch")
     ),
     "unequal-lengths": lambda one, values, part: (
         f"{percent(values['share'])} of a batch is padding of samples that are shorter than its longest one. Training "
-        f"takes about {part} for it." + _saving(one, "Batches of samples of like length")
+        f"takes about {part} for it." + saving(one, "Batches of samples of like length")
     ),
     "no-workers": _no_workers,
     "many-tensors": lambda one, values, part: (
         f"Making batches inside the loop of loader {one.loader} took {part}{_stage_named(values)}. A batch has "
         f"{values['tensors']:,.0f} tensors. It is made in {seconds(values['make_s'])}, and to hand one over from a "
-        f"worker would take about {seconds(values['hand_off_s'])}." + _saving(one, "One tensor in place of them")
+        f"worker would take about {seconds(values['hand_off_s'])}." + saving(one, "One tensor in place of them")
     ),
     "workers-blocked": _blocked,
     "shared-lock": lambda one, values, part: (
         f"{_waits(one, part)}. {in_loop.at_lock(values)}"
-        + (in_loop.shared(values) or _saving(one, "The same work without that lock"))
+        + (in_loop.shared(values) or saving(one, "The same work without that lock"))
     ),
     "storage": _storage,
     "memory-growth": _growth,
@@ -418,7 +324,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "uneven-workers": _uneven_workers,
     "waiting": lambda one, values, part: (
         f"{_waits(one, part)}, though they are busy only {percent(values['busy'])} of the time."
-        + _saving(one, "Faster loading")
+        + saving(one, "Faster loading")
     ),
     "slower-steps": _slower_steps,
     "frozen-module": _frozen,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from pipebench.render.frameworks import setting
+from pipebench.render.frameworks import made_anew, setting
 from pipebench.render.started import fitting
 from pipebench.render.watch_notes import tools
 from pipebench.render.worker_moves import DIVIDE, OF_WORKERS, why_no_worker
@@ -149,6 +149,11 @@ def _inside(found: Verdict) -> str:
         share = percent(found.wait_part_share or 0.0)
         return f"{share} of the wait is {what}, in the script's own process. More workers do not change that."
     workers = counted(found.workers, "worker")
+    if found.wait_part == "receive-without-core":
+        return (
+            f"{percent(found.wait_part_share or 0.0)} of the wait is receiving and unpickling batches for longer than "
+            f"their size explains: hardly a core is idle. Its {workers} mostly rest{'s' if found.workers == 1 else ''}."
+        )
     if found.hand_off_s is not None and found.batch_s is not None:
         return (
             f"Its {workers} {'takes' if found.workers == 1 else 'take'} longer to hand a batch over than to make it: "
@@ -180,7 +185,7 @@ def _at(move: NextMove) -> str:
 
 _OF_RUN: dict[str, Callable[[NextMove], str]] = {
     "keep-workers": lambda move: (
-        f"make loader {move.loader} once, before the epochs, with persistent_workers=True"
+        f"make loader {move.loader} once, before the epochs, with persistent_workers=True{made_anew(move.called_by)}"
         + (", if its datasets hold the same samples" if move.remade == "alike" else "")
         if move.again and not move.made_by
         else f"set {setting('persistent_workers=True', move.made_by)} for loader {move.loader}"

@@ -43,6 +43,9 @@ class AccountRow:
     passes: int | None = None
 
 
+LITTLE = 0.01  # of a cause: less of it is no saving that is told
+
+
 @dataclass(frozen=True)
 class Cause:
     """Something that took time of the run, with its evidence.
@@ -60,6 +63,12 @@ class Cause:
     values: dict[str, str | int | float] = field(default_factory=dict)
     unsure: bool = False
     on_device: bool = False
+
+    @property
+    def saving_s(self) -> float:
+        """What a change is known to save, if that is worth telling; else 0."""
+        saved = self.recoverable_s or 0.0
+        return saved if saved >= LITTLE * self.s else 0.0
 
     @property
     def at_most_s(self) -> float:

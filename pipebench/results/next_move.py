@@ -27,7 +27,8 @@ class NextMove:
 
     A move of the whole run follows from its largest cause: `loader` is what it is about, and `took_s` is how long that
     took in the run. `setting` limits the threads of libraries; of "switch-off", it has the tools. `made_by` made the
-    loader, `again` times anew, with datasets that are as `remade` says: see LoaderResult.
+    loader, `again` times anew, with datasets that are as `remade` says: see LoaderResult. `called_by` called the
+    function that did.
 
     `to_workers` is the number of workers, above the present one, that would bring most, and `predicted` the speed-up
     of the loop with it, by a simulation of this run (None: too little was recorded). Of "prepare-in-workers", it is
@@ -68,6 +69,7 @@ class NextMove:
     took_s: float | None = None
     setting: str | None = None
     made_by: str = ""
+    called_by: str = ""
     again: int = 0
     to_workers: int | None = None
     predicted: Speedup | None = None

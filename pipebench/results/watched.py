@@ -145,12 +145,13 @@ class WorkerResult:
 class LoaderResult:
     """One loader that the script iterated. Loaders are numbered from 1, in the order of first use.
 
-    Number 0 is no loader: it is a loop that trains without one. `file` and `line` say where the loader was made
-    ("": not seen), `made_by` which library made it from settings of its own ("": none), and `again` how often it
-    was made anew at the same place: with the "same" dataset, with some that look "alike", or with others. `beside`:
-    only threads other than the main one iterate it, and do not train. `content`: what its batches hold.
-    `undivided`: nothing in the code of an iterable dataset asks for the worker. `shards`: so many workers get
-    samples of its stream (0: it does not say how many; None: it is no stream). `single`: as in Verdict.
+    Number 0 is no loader: it is a loop that trains without one. `file` and `line` say where the loader was made ("":
+    not seen), `made_by` which library made it from settings of its own ("": none), `called_by` which library called the
+    user's function that made it ("": none), and `again` how often it was made anew at the same place: with the "same"
+    dataset, with some that look "alike", or with others. `beside`: only threads other than the main one iterate it, and
+    do not train. `content`: what its batches hold. `undivided`: nothing in the code of an iterable dataset asks for the
+    worker. `shards`: so many workers get samples of its stream (0: it does not say how many; None: it is no stream).
+    `single`: as in Verdict.
 
     `training` says that a backward pass or an optimiser's step ran inside its iterations. `startup_s` is the time in
     the first pass from the start of the iterator's construction to the first batch. `later_startup_s` is the mean of
@@ -190,6 +191,7 @@ class LoaderResult:
     file: str = ""
     line: int = 0
     made_by: str = ""
+    called_by: str = ""
     again: int = 0
     beside: bool = False
     content: BatchContent | None = None
@@ -222,7 +224,8 @@ class Verdict:
     inside it, and `stage_share` its share of the time in which workers were busy. `loaders` counts all that the
     script iterated. `dataset`, `file` and `line` are those of `loader`. `phase` is the largest phase of the loop.
     `wait_part` is the largest part of the wait, if it is one that the script's own process works in: "sampler",
-    "send-indices", "receive" (with unpickling) or "pin". `wait_part_share` is its share of the wait. More workers
+    "send-indices", "receive" (with unpickling), "receive-without-core" (longer than the size of batches explains, while
+    hardly a core is idle and workers mostly rest) or "pin". `wait_part_share` is its share of the wait. More workers
     do not change it.
 
     `hand_off_s` and `batch_s` are set if workers take longer to hand a batch over than to make it: the seconds per

@@ -16,7 +16,7 @@ from pipebench.render.watch_verdict import next_move, verdict
 from pipebench.results.batches import BatchContent, SpanResult
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import Note, Verdict, WatchResult
-from pipebench.watch.read.described import made_by, place
+from pipebench.watch.read.described import called_by, made_by, place
 from pipebench.watch.record.lines import CodePlace
 
 LOADER = replace(made_up_trials.LOADER, file="/home/me/train.py", line=31)
@@ -106,6 +106,11 @@ def test_which_library_made_a_loader(made: list[CodePlace], library: str, line: 
     assert (made_by(made), place(made)) == (library, line)
 
 
+def test_which_library_called_the_function_that_made_a_loader() -> None:
+    assert called_by([USER, LIGHTNING, USER]) == called_by([RENEWED, USER, LIGHTNING]) == "lightning"
+    assert called_by([LIGHTNING, USER]) == called_by([USER]) == called_by([HF]) == called_by([]) == ""
+
+
 @pytest.mark.parametrize(
     ("library", "expected"),
     [
@@ -128,6 +133,10 @@ def test_workers_of_a_loader_that_the_script_makes_anew_cannot_persist() -> None
     assert next_move(move) == next_move(replace(move, again=3)) == named
     assert next_move(replace(move, again=3, made_by="")) == (
         "Next: make loader 1 once, before the epochs, with persistent_workers=True."
+    )
+    assert next_move(replace(move, again=3, made_by="", called_by="lightning")) == (
+        "Next: make loader 1 once, before the epochs, with persistent_workers=True (Lightning asks for a new one where "
+        "Trainer has reload_dataloaders_every_n_epochs)."
     )
     assert setting("pin_memory", "transformers") == "pin_memory"
 

@@ -277,7 +277,8 @@ def start_up_saving_ns(run: Run, one: LoaderFound, spent: Spent) -> dict[Place, 
     A later pass must still make its first batch, and that is not saved. Its making is taken from the worker's record.
     """
     passes = sorted(place for place in spent.passes if place[0] == one.loader)
-    if not one.workers or (one.persistent and not _made_again(run, one.loader)) or len(passes) < 2:
+    living = one.persistent and not _made_again(run, one.loader)
+    if not one.workers or living or not one.can_persist or len(passes) < 2:
         return {}
     made = first_made_ns(run, one)
     start, end = ROWS.index("start-up"), ROWS.index("end-of-pass")

@@ -69,7 +69,7 @@ def validation(seen: Seen) -> Iterable[Cause]:
             counts |= {"batch": own, "trains": trains}
         if row.s < _LARGE_VALIDATION * seen.loops_s and waits < MATTERS * seen.loops_s:
             continue
-        saved = row.recoverable_s
+        saved = None if row.recoverable_s is None else waits  # the start-up of its workers is a cause of its own
         if seldom := _how_often(seen, row):
             saved, counts = max(saved or 0.0, seldom["seldom_s"]), {**counts, **seldom}
         yield Cause("validation", row.s, saved, row.loader, {**counts, "waits_s": waits})

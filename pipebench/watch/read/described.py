@@ -16,9 +16,10 @@ _SLOWEST = 10
 # Libraries that make loaders from settings of their own, each with the file that does so ("": any of its files).
 # `render.frameworks` has their words.
 _FRAMEWORKS = {
-    "transformers": "", "ultralytics": "", "fastai": "", "lightning": "datamodule.py",
+    "transformers": "", "ultralytics": "", "lightning": "datamodule.py",
     "pytorch_lightning": "datamodule.py", "deepspeed": "dataloader.py",
 }  # fmt: skip
+_CALLERS = ("lightning", "pytorch_lightning")  # libraries that call functions of the user to make loaders
 
 
 def place(made: Sequence[CodePlace]) -> CodePlace:
@@ -35,6 +36,13 @@ def made_by(made: Sequence[CodePlace]) -> str:
         if found in _FRAMEWORKS and one.file.endswith(_FRAMEWORKS[found]):
             return found
     return ""
+
+
+def called_by(made: Sequence[CodePlace]) -> str:
+    """The library that called the user's function that made a loader, as Lightning calls its hooks; "" if none did."""
+    owners = [owner(one.file) for one in made]
+    own = owners[owners.index("") :] if "" in owners else []
+    return next((one for one in own if one in _CALLERS), "")
 
 
 def again(run: Run, loader: int) -> int:

@@ -6,7 +6,7 @@ import dataclasses
 from collections import Counter
 
 from pipebench.results.watched import LoaderResult, StageResult
-from pipebench.watch.read.described import again, content, made_by, place, remade, single
+from pipebench.watch.read.described import again, called_by, content, made_by, place, remade, single
 from pipebench.watch.read.gather import Process, Run, added, percentile
 from pipebench.watch.read.host_use import script_cores
 from pipebench.watch.read.series import by_worker
@@ -60,6 +60,7 @@ def loader_result(run: Run, described: LoaderFound) -> LoaderResult:
         file=where.file,
         line=where.line,
         made_by=made_by(described.made),
+        called_by=called_by(described.made),
         again=again(run, number),
         remade=remade(run, number),
         beside=bool(turns) and all(one.beside and not one.trained for one in turns),

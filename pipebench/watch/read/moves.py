@@ -283,8 +283,8 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
     What may be a wait for a device stands behind the others, as in the report. None: no cause could save anything that
     matters to the run, so the move does not matter either.
     """
-    saving = [one for one in causes if _could_save(one)]
-    largest = max(saving, key=lambda one: ("even" not in one.values, _could_save(one)), default=None)
+    saving = [one for one in causes if one.saving_s]
+    largest = max(saving, key=lambda one: (not {"even", "varies"} & set(one.values), one.saving_s), default=None)
     first = next((one for one in causes if one.code == "left-on"), largest)  # all else holds only with it
     if first is None:
         return None
@@ -359,15 +359,8 @@ def in_its_words(move: NextMove | None, result: WatchResult) -> NextMove | None:
     own = next((one for one in result.loaders if one.loader == main), None)
     if own is None:
         return move
-    return replace(
-        move, made_by=own.made_by, again=own.again, undivided=own.undivided, shards=own.shards, remade=own.remade
-    )
-
-
-def _could_save(one: Cause) -> float:
-    """Seconds. Of validation, only its waits: the start-up of its workers is a cause of its own."""
-    waits = one.values.get("waits_s") if one.code == "validation" else None
-    return _seldom_s(one) or float(waits if waits is not None else one.recoverable_s or 0.0)
+    move = replace(move, made_by=own.made_by, called_by=own.called_by, again=own.again, remade=own.remade)
+    return replace(move, undivided=own.undivided, shards=own.shards)
 
 
 def _seldom_s(one: Cause) -> float:

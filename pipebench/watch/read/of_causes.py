@@ -112,6 +112,7 @@ def as_made(one: LoaderResult) -> dict[str, str | int | float]:
     told: dict[str, str | int | float] = {
         "again": one.again,
         "made_by": one.made_by,
+        "called_by": one.called_by,
         "remade": one.remade if one.remade != "same" else "",
     }
     return {name: value for name, value in told.items() if value}

@@ -44,6 +44,7 @@ def start_up(seen: Seen) -> Iterable[Cause]:
                 "passes": one.passes, "workers": one.workers, "start_method": one.start_method,
                 "persistent": int(known.persistent), "ends_s": sum(row.s for row in own if row.code == "end-of-pass"),
                 "in_validation": int(all(row.code == "validation" for row in seen.rows(loader=one.loader))),
+                **({} if known.can_persist else {"always_anew": 1}),
             },
         )  # fmt: skip
 

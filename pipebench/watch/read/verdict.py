@@ -28,7 +28,9 @@ from pipebench.watch.record.lines import NotRecognised
 _SMALL = 0.05
 _LARGE = 0.10
 _NOTHING = Verdict("nothing-watched")
-_OWN = ("sampler", "send-indices", "receive", "pin")
+_NO_CORE = "receive-without-core"
+_OWN = ("sampler", "send-indices", "receive", "pin", _NO_CORE)
+_REST = 0.5  # the busy share below which workers mostly rest: then nothing waits for them
 
 
 def nothing_watched(processes: Iterable[Process]) -> Verdict:
@@ -102,6 +104,8 @@ def _judged(
     if share < _LARGE:
         return verdict, None
     if part is not None:
+        if part.part == _NO_CORE:
+            return verdict, None
         shorter = NextMove("shorten-wait-part", result.usable_cores, wait_part=part.part)
         return verdict, replace(shorter, wait_part_s=part.s_per_iteration)
     return verdict, next_move(result, main)
@@ -170,7 +174,7 @@ def _own_part(result: WatchResult, main: LoaderResult, workers: Sequence[WorkerR
     """The largest part of the wait, if the script's own process works in it. Unpickling belongs to receiving.
 
     While workers never rest or have no core, or hardly a core is idle, a batch that takes longer to receive than its
-    size explains waits for them, or for a core.
+    size explains waits for them; or only for a core, if they mostly rest.
     """
     spent: dict[str, float] = {}
     for one in result.wait_parts:
@@ -180,7 +184,8 @@ def _own_part(result: WatchResult, main: LoaderResult, workers: Sequence[WorkerR
     no_core = waited_for(workers) >= LEAST_CORES or used_up(result, main, workers)
     if result.hand_off is not None and (busy(workers) >= BUSY or no_core):
         spent["receive"] = min(received, longest_hand_off_s(result.hand_off))
-        spent["wait-for-worker"] = spent.get("wait-for-worker", 0.0) + received - spent["receive"]
+        late = "wait-for-worker" if busy(workers) >= _REST else _NO_CORE
+        spent[late] = spent.get(late, 0.0) + received - spent["receive"]
     largest = max(spent, key=lambda name: spent[name], default=None)
     return WaitPart(largest, spent[largest], spent[largest] / whole) if largest in _OWN and whole else None
 

@@ -29,7 +29,8 @@ Halves = tuple[float, float]
 def warming(seen: Seen) -> Iterable[Cause]:
     """What batches at the begin of passes cost more, if workers end with each pass and the loop waits for them.
 
-    Not of a stream: it begins anew in each pass, also in workers that live on (`begins.stream_begins`).
+    Not of a stream: it begins anew in each pass, also in workers that live on (`begins.stream_begins`). Nor where no
+    setting lets workers live on.
     """
     for one in seen.in_loop:
         found = _halves(seen.run, one.loader)
@@ -40,8 +41,7 @@ def warming(seen: Seen) -> Iterable[Cause]:
         later = (one.passes - 1) / one.passes
         spent = min(waited, share * later * sum(row.s for row in seen.rows(loader=one.loader)))
         saved = min(spent, seen.saved("wait-for-worker", loader=one.loader) or 0.0)
-        values: dict[str, str | int | float] = {"early_s": early_s, "late_s": late_s}
-        values |= as_made(one)
+        values: dict[str, str | int | float] = {"early_s": early_s, "late_s": late_s, **as_made(one)}
         yield Cause(CODE, spent, saved or None, one.loader, values, unsure=True)
 
 
@@ -51,7 +51,7 @@ def _halves(run: Run, loader: int) -> tuple[float, float, float] | None:
     None if no more is to be seen, or if the later batches are smaller by as much.
     """
     described = loaders_found(run.processes).get(loader)
-    if described is None or described.persistent or described.iterable:
+    if described is None or described.persistent or described.iterable or not described.can_persist:
         return None
     passes = _passes(run, described)
     if len(passes) < _FEWEST_PASSES or any(_more(workers) <= 0 for workers in passes):

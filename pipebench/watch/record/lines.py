@@ -193,10 +193,10 @@ class BatchInFull:
 class LoaderFound:
     """A loader. Written when it is first iterated; loaders are numbered in that order, from 1.
 
-    `persistent`: workers live from pass to pass. `made` has the file and line of each call that led to its constructor,
-    the nearest first (empty: not seen). `undivided` and `shards`: see `script/dividing.py`. `nested` has the
-    dimensions of columns that are lists in lists, see `script/nested_columns.py`. `sampler` is the `__iter__` of the
-    script's own sampler or batch sampler, and `sampler_at` where it is written; of torch's, `sampler` is its class.
+    `persistent`: workers live from pass to pass; `can_persist`: a setting can let them. `made`: the calls that led to
+    its constructor, the nearest first. `sampler` is the `__iter__` of the script's own sampler or batch sampler, and
+    `sampler_at` where it is written; of torch's, `sampler` is its class. For the others see `script/dividing.py` and
+    `script/nested_columns.py`.
     """
 
     loader: int
@@ -206,6 +206,7 @@ class LoaderFound:
     start_method: str
     prefetch_factor: int | None
     persistent: bool = False
+    can_persist: bool = True
     made: list[CodePlace] = field(default_factory=list)
     undivided: bool = False
     nested: dict[str, int] = field(default_factory=dict)

@@ -22,6 +22,8 @@ def start_method(loader: Any) -> str:
 
 
 def described(loader: Any, number: int, makers: Makers) -> LoaderFound:
+    # A library that calls torch's iterator classes itself, as fastai, gets new workers in each pass.
+    own = isinstance(loader, sys.modules["torch.utils.data"].DataLoader)
     workers, dataset = _size(read(loader, "num_workers")) or 0, standins.behind(read(loader, "dataset"))
     return LoaderFound(
         number,
@@ -30,7 +32,8 @@ def described(loader: Any, number: int, makers: Makers) -> LoaderFound:
         batch_size=_size(read(loader, "batch_size", read(standins.maker(loader), "bs"))),
         start_method=start_method(loader),
         prefetch_factor=_size(read(loader, "prefetch_factor")) if workers else None,
-        persistent=bool(read(loader, "persistent_workers")),
+        persistent=own and bool(read(loader, "persistent_workers")),
+        can_persist=own,
         made=[CodePlace(*one) for one in makers.calls(loader)[:_CALLS]],
         undivided=undivided(dataset, read(loader, "worker_init_fn")),
         nested=nested_columns(dataset),

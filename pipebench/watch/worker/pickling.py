@@ -79,6 +79,8 @@ class _Reducers:
     def __getitem__(self, kind: type) -> Callable[[Any], Any]:
         if kind is self._array:
             return self._table.get(kind) or self._reduce_array
+        if kind not in self._table and self._tensor is not None and issubclass(kind, self._tensor):
+            return self._reduce_subclass
         reduce: Callable[[Any], Any] = self._table[kind]
         if self._tensor is None:
             return reduce
@@ -93,6 +95,10 @@ class _Reducers:
     def _reduce_tensor(self, reduce: Callable[[Any], Any], tensor: Any) -> Any:
         self._crossing.tensor(tensor)
         return reduce(tensor)
+
+    def _reduce_subclass(self, tensor: Any) -> Any:
+        """A tensor of a class of a library's own, as fastai's images are. It crosses as its class says."""
+        return self._reduce_tensor(lambda one: one.__reduce_ex__(self._protocol), tensor)
 
     def _reduce_storage(self, reduce: Callable[[Any], Any], storage: Any) -> Any:
         with contextlib.suppress(AttributeError):  # a storage of a torch that names its parts otherwise

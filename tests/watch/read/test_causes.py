@@ -14,6 +14,7 @@ from pipebench.results.hand_off import HandOff
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.read.causes import Seen, hand_off
 from pipebench.watch.read.gather import Process, Run, ShownTime
+from pipebench.watch.read.moves import move_of_run
 from pipebench.watch.record.lines import Arrival, HandedOver, LoopSums, Moment, Pickled, ProcessStarted
 
 
@@ -63,10 +64,40 @@ def test_start_up_of_each_pass() -> None:
     )
 
 
+def test_start_up_saves_nothing_where_no_setting_lets_workers_live_on() -> None:
+    run = Planted()
+    run.loader(passes=9, start_up=800, end_of_pass=100, forward=100, can_persist=False)
+    assert run.causes()["start-up"].recoverable_s is None
+    assert said(run.account()) == (
+        "Starting 2 workers (fork), their first batches and their end took 8.10 s of the run's 9.10 s (89 %): 9 passes "
+        "over loader 1. Its library starts workers anew in each pass, also with persistent_workers=True."
+    )
+
+
 def test_workers_that_persist_have_nothing_to_save() -> None:
     run = Planted()
     run.loader(passes=9, start_up=10, forward=100, persistent=True)
     assert "start-up" not in run.causes()
+
+
+def test_of_validation_only_the_waits_count() -> None:
+    """The start-up of its workers is a cause of its own, and comes first if it could save more."""
+    run = Planted()
+    run.loader(**TRAINS)
+    run.loader(2, trains=False, passes=3, start_up=500, wait_for_worker=100, other=800)
+    started, validation = run.account().causes[:2]
+    assert (started.code, validation.code) == ("start-up", "validation")
+    assert (started.recoverable_s, validation.recoverable_s) == (pytest.approx(1.0), pytest.approx(0.3))
+
+
+def test_a_saving_that_is_next_to_nothing_is_neither_told_nor_the_next_step() -> None:
+    run = Planted()
+    run.loader(**TRAINS)
+    run.loader(2, trains=False, passes=3, wait_for_worker=2, other=800)
+    account = run.account()
+    assert account.causes[0].recoverable_s == pytest.approx(0.006)
+    assert said(account).endswith("took 2.41 s of the run's 3.51 s (69 %): 3 passes over loader 2.")
+    assert move_of_run(None, account.causes, 4.0) is None
 
 
 def test_validation_is_one_row_with_its_own_inside() -> None:

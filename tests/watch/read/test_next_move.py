@@ -10,7 +10,6 @@ from made_up_costs import made
 from made_up_loop import host, loader, result, worker
 
 from pipebench.render.watch_verdict import next_move, verdict
-from pipebench.results.account import Cause
 from pipebench.results.batches import DeviceIdle
 from pipebench.results.costs import LoopCosts
 from pipebench.results.hand_off import HandOff
@@ -21,7 +20,7 @@ from pipebench.results.watched import (
     WaitPart,
     WatchResult,
 )
-from pipebench.watch.read.moves import among_ranks, in_its_words, move_of_run
+from pipebench.watch.read.moves import among_ranks, in_its_words
 from pipebench.watch.read.verdict import diagnose
 
 MS = 1_000_000
@@ -99,6 +98,21 @@ def test_a_batch_that_is_received_late_for_want_of_a_core_is_no_slow_hand_off() 
         workers = [replace(one, core_wait_s=core_wait_s) for one in rested]
         found, _ = diagnose(result(loader(), workers=workers, wait_parts=parts, hand_off=small))
         assert found.wait_part == part
+
+
+def test_where_other_processes_have_the_cores_the_verdict_is_not_about_workers_that_rest() -> None:
+    parts = (WaitPart("receive", 0.008, 0.8), WaitPart("wait-for-worker", 0.002, 0.2))
+    small = HandOff(0.0001, 0.0001, 500.0, 50, tensors_per_batch=1.0)
+    rested = [replace(one, busy_share=0.01) for one in SLEEPING]
+    run = result(loader(script_cores=0.1), workers=rested, wait_parts=parts, hand_off=small, host=host(1.9, 2))
+    found, move = diagnose(run)
+    assert (found.wait_part, move) == ("receive-without-core", None)
+    assert verdict(found).endswith(
+        "75 % of the wait is receiving and unpickling batches for longer than their size explains: hardly a core is "
+        "idle. Its 2 workers mostly rest."
+    )
+    alone, _ = diagnose(replace(run, host=host(0.0, 2)))
+    assert alone.wait_part == "receive"
 
 
 def test_another_worker_that_sleeps_needs_no_whole_core() -> None:
@@ -227,91 +241,6 @@ def test_a_small_batch_of_workers_that_never_rest_waits_for_them_until_it_is_rec
     found, move = diagnose(result(loader(), wait_parts=waits, workers=workers, hand_off=handed))
     assert found.wait_part == part
     assert (move is not None and move.action == "shorten-wait-part") == (part is not None)
-
-
-OF_ITERATION = NextMove("shorten-wait-part", 2.0, wait_part="receive", wait_part_s=0.002)
-
-
-def _of_run(*causes: Cause) -> str | None:
-    return next_move(move_of_run(OF_ITERATION, causes, 2.0))
-
-
-@pytest.mark.parametrize(
-    ("cause", "said"),
-    [
-        (Cause("start-up", 8.2, 7.0, 1), "set persistent_workers=True for loader 1."),
-        (
-            Cause("validation", 3.1, 2.6, 2, {"workers": 0, "waits_s": 2.6}),
-            "load the batches of the loops that do not train (loader 2) faster, with workers.",
-        ),
-        (
-            Cause("validation", 3.1, 2.6, 2, {"workers": 1, "waits_s": 2.6}),
-            "load the batches of the loops that do not train (loader 2) faster, with more workers or a cheaper stage.",
-        ),
-        (
-            Cause("callbacks", 4.9, 4.9),
-            "do the work besides training less often, or in another thread. Now it takes 4.90 s of the run.",
-        ),
-        (
-            Cause("callbacks", 4.9, 4.9, values={"function": "save", "file": "/home/me/train.py", "line": 31}),
-            "do the work besides training (save, train.py:31) less often, or in another thread. Now it takes 4.90 s of "
-            "the run.",
-        ),
-        (
-            Cause("dataset-anew", 9.0, 9.0, 1, {"function": "Xray.__init__", "file": "train.py", "line": 27}),
-            "make the dataset of loader 1 once, before the epochs (Xray.__init__, train.py:27).",
-        ),
-        (
-            Cause("threads-over-cores", 9.0, 9.0, 1, {"setting": "OPENBLAS_NUM_THREADS=1"}),
-            "allow each worker of loader 1 one thread: OPENBLAS_NUM_THREADS=1.",
-        ),
-        (
-            Cause("uneven-workers", 6.5, 3.4, 1, {"workers": 2}),
-            "spread the work evenly over the 2 workers of loader 1: shuffle the data, or split it evenly.",
-        ),
-        (Cause("periodic-stalls", 4.0, 4.0, 1), "raise prefetch_factor of loader 1."),
-        (
-            Cause("head-of-line", 4.0, 4.0, 1),
-            "try in_order=False (torch 2.6 and later) for loader 1: the order of batches then varies.",
-        ),
-    ],
-)
-def test_the_next_move_is_about_what_could_save_most_of_the_run(cause: Cause, said: str) -> None:
-    small = Cause("hand-off", 0.1, 0.1)
-    assert _of_run(small, cause) == f"Next: {said}"
-
-
-def test_what_may_be_a_wait_for_a_device_is_no_move_before_steps_that_get_slower() -> None:
-    grows, even = Cause("slower-steps", 3.0, 3.0, 1), Cause("callbacks", 9.0, 9.0, values={"even": 1}, unsure=True)
-    assert (_of_run(grows, even) or "").startswith("Next: find what the loop keeps")
-    assert (_of_run(even) or "").startswith("Next: do the work besides training less often")
-
-
-def test_the_sampler_to_make_faster_is_named() -> None:
-    move = NextMove("shorten-wait-part", 2.0, wait_part="sampler", wait_part_s=0.002)
-    place: dict[str, str | int | float] = {"function": "Balanced.__iter__", "file": "/home/me/train.py", "line": 17}
-    for values, told in (
-        (place, " (Balanced.__iter__, train.py:17)"),
-        ({"function": "RandomSampler"}, " (RandomSampler)"),
-        ({}, ""),
-    ):
-        said = next_move(move_of_run(move, [Cause("sampler", 9.0, 9.0, 1, {**values})], 2.0)) or ""
-        assert said.startswith(f"Next: make the sampler faster{told}. Now")
-
-
-def test_the_move_of_an_iteration_stays_if_it_saves_most_of_the_run() -> None:
-    started = Cause("start-up", 8.0, 0.1, 1)  # one pass: its start-up is no waste
-    assert move_of_run(OF_ITERATION, (started, Cause("hand-off", 0.5, 0.5)), 2.0) == OF_ITERATION
-
-
-def test_without_a_cause_that_could_be_saved_there_is_no_move() -> None:
-    assert move_of_run(OF_ITERATION, (Cause("training", 5.0), Cause("before-loops", 9.0)), 2.0) is None
-
-
-def test_of_validation_only_the_waits_count() -> None:
-    """The start-up of its workers is a cause of its own."""
-    validation = Cause("validation", 5.0, 4.0, 2, {"workers": 1, "waits_s": 0.1})
-    assert _of_run(validation, Cause("start-up", 4.0, 3.9, 2)) == "Next: set persistent_workers=True for loader 2."
 
 
 def _costs(workers: int, cpu_s: float, blocked_s: float, step_s: float) -> LoopCosts:

@@ -23,7 +23,7 @@ def _run(first_ms, later_ms, created_ms=0):
 
 
 def _loader(iterable):
-    return SimpleNamespace(loader=1, workers=1, persistent=False, iterable=iterable)
+    return SimpleNamespace(loader=1, workers=1, persistent=False, can_persist=True, iterable=iterable)
 
 
 def _saved_ms(run, iterable=False):

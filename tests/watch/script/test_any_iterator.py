@@ -15,6 +15,8 @@ from torch.utils.data import dataloader as torch_dataloader
 
 from pipebench import watching
 from pipebench.results.watched import WatchResult
+from pipebench.watch.script.described import described
+from pipebench.watch.script.made import Makers
 
 
 class Numbers(Dataset[Any]):
@@ -129,6 +131,16 @@ def test_iterators_that_inherit_from_torchs_are_watched(workers: int) -> None:
     assert (loader.dataset, loader.workers, loader.iterations, loader.samples) == ("Numbers", workers, 3, 12)
     assert {"Numbers.__getitem__", "default_collate"} <= {one.name for one in result.stages}
     assert loader.training and loader.watched
+
+
+def test_only_torchs_own_loader_can_let_workers_live_on() -> None:
+    """Who calls torch's iterator classes gets new workers in each pass, whatever the setting says."""
+    fake = Fastai(Numbers(), 4, 2).fake_l
+    fake.persistent_workers = True
+    own = Streaming(Numbers(), 4, num_workers=2, persistent_workers=True)
+    for loader, can in ((fake, False), (own, True)):
+        found = described(loader, 1, Makers())
+        assert (found.can_persist, found.persistent) == (can, can)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

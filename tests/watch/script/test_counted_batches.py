@@ -1,5 +1,6 @@
 """Every eighth batch of a worker is counted; those between have its counts."""
 
+import pickle
 from multiprocessing import queues
 
 import numpy as np
@@ -52,6 +53,25 @@ def test_what_crosses_besides_the_tensors_is_counted(batch, shared, viewed, monk
         patches.undo()
     (found,) = meter.take_handed()
     assert (found.shared_bytes, found.viewed_bytes) == (shared, viewed)
+
+
+class Photo(torch.Tensor):
+    """A class that no table of reducers has, as fastai's images are."""
+
+
+def test_tensors_of_a_library_s_own_class_are_counted_and_cross_as_they_would(monkeypatch):
+    meter, patches = pickling.Meter(), Patches()
+    monkeypatch.setattr(pickling, "meter", meter)
+    batch = [torch.zeros(2, 3).as_subclass(Photo), torch.zeros(4)]
+    pickling.watch_queue(patches)
+    try:
+        meter.made(batch, 0, 0, 0, 1)
+        crossed = pickle.loads(queues._ForkingPickler.dumps((0, batch)))[1]
+    finally:
+        patches.undo()
+    (found,) = meter.take_handed()
+    assert (found.tensors, found.shared_bytes) == (2, 40)
+    assert [type(one) for one in crossed] == [Photo, torch.Tensor] and crossed[0].shape == (2, 3)
 
 
 def test_memory_that_is_shared_already_is_not_copied_again():

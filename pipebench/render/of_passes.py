@@ -1,0 +1,104 @@
+"""The sentences for causes that belong to passes: their start, workers that begin anew, and validation. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipebench.render import in_loop
+from pipebench.render.frameworks import made_anew, setting
+from pipebench.results.account import LITTLE, Cause
+from pipebench.units import counted, seconds
+
+
+def saving(one: Cause, change: str) -> str:
+    if not one.saving_s:
+        return ""
+    return f" {change} could save about {seconds(one.saving_s)} (predicted, not tried)."
+
+
+def start_up(one: Cause, values: Any, part: str) -> str:
+    how = f"{counted(values['workers'], 'worker')} ({values['start_method']})"
+    passes = counted(values["passes"], "pass", "passes")
+    inside = " (in loops that do not train)" if values["in_validation"] else ""
+    its = "its" if values["workers"] == 1 else "their"
+    began = f"Starting {how}, {its} first batches and {its} end took {part}: {passes} over loader {one.loader}{inside}."
+    if "always_anew" in values:
+        began += " Its library starts workers anew in each pass, also with persistent_workers=True."
+    return began + _kept(one, values) + (_begun_anew(one, values) if "more_s" in values else "")
+
+
+def _kept(one: Cause, values: Any) -> str:
+    """What workers that live on would save; where they cannot, for their loader's data differ, no workers."""
+    anew = values.get("again") and not values.get("made_by")
+    why = made_anew(values.get("called_by", ""))
+    times = f"{counted(values['again'], 'time')}{why}" if anew else ""
+    if values.get("remade") == "other":
+        return f" The loader was made anew {times}, for other data: workers cannot live on." + _without(one, values)
+    return (f" The loader was made anew {times}." if anew else "") + saving(one, living_on(values))
+
+
+def _without(one: Cause, values: Any) -> str:
+    if "saved_s" not in values:
+        return ""
+    return (
+        f" In all, the loop waited {seconds(values['waits_s'])} for its workers, and they made its batches in "
+        f"{seconds(values['make_s'])}." + saving(one, f"{setting('num_workers', values.get('made_by', ''))}=0")
+    )
+
+
+def living_on(values: Any) -> str:
+    """The change that lets workers live on."""
+    if values.get("again") and not values.get("made_by"):
+        alike = " (if its datasets hold the same samples)" if values.get("remade") == "alike" else ""
+        return f"Making it once{alike}, with persistent_workers=True,"
+    return setting("persistent_workers=True", values.get("made_by", ""))
+
+
+def _begun_anew(one: Cause, values: Any) -> str:
+    """What each pass takes to begin a stream, and how little of it workers that live on would save."""
+    first, usual, more = (seconds(values[name]) for name in ("first_s", "usual_s", "more_s"))
+    said = (
+        f" Each pass begins the stream anew, also in workers that live on: its first batch took {first}, and a usual "
+        f"one {usual}, {more} more in all."
+    )
+    if values.get("kept_s"):
+        said += (
+            f" {living_on(values)} could save about {seconds(values['kept_s'])} (predicted, not tried), and more only "
+            "where the dataset keeps what it made, such as an open archive."
+        )
+    return said + (
+        " What can help: one iterator for all passes, over a stream that does not end, a smaller shuffle buffer, or "
+        "decoding after that buffer."
+    )
+
+
+def warm_up(one: Cause, values: Any, part: str) -> str:
+    return (
+        f"Batches of loader {one.loader} cost more at the begin of each pass: one of the first half takes a worker "
+        f"{seconds(values['early_s'])}, and one of the second {seconds(values['late_s'])}, as where workers fill a "
+        f"cache that ends with them. The loop waited {part} for that." + _kept(one, values)
+    )
+
+
+def new_iterators(one: Cause, values: Any, part: str) -> str:
+    used = values["passes"]
+    return (
+        f"New iterators over loader {one.loader} took {part}: each of {used} gave one batch, as next(iter(loader)) "
+        f"does, and threw away what {'the' if values['persistent'] else 'its new'} workers had made ahead "
+        f"({values['made']} batches were made for these {used})." + saving(one, "One iterator for all steps")
+    )
+
+
+def validation(one: Cause, values: Any, part: str) -> str:
+    passes = counted(values["passes"], "pass", "passes") if "passes" in values else "the passes"
+    said = f"Loops that do not train (such as validation) took {part}: {passes} over loader {one.loader}."
+    if "batch" in values:
+        said += f" A batch has {counted(values['batch'], 'sample')} there, and {values['trains']} in training: larger "
+        said += "ones cost less."
+    said += in_loop.validating_less(values)
+    if (waits := values.get("waits_s", 0.0)) >= LITTLE * one.s > 0:
+        said += f" Up to {seconds(waits)} of that could be saved by faster loading (predicted, not tried)."
+    if "kept" in values:
+        said += " Training takes no batch from a loader. If it uses these, take them from the loader in the training "
+        said += "loop: then workers make them meanwhile."
+    return said

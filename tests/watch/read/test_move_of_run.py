@@ -1,0 +1,88 @@
+"""The next move of a whole run follows from the cause that could save most of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipebench.render.watch_verdict import next_move
+from pipebench.results.account import Cause
+from pipebench.results.next_move import NextMove
+from pipebench.watch.read.moves import move_of_run
+
+OF_ITERATION = NextMove("shorten-wait-part", 2.0, wait_part="receive", wait_part_s=0.002)
+
+
+def _of_run(*causes: Cause) -> str | None:
+    return next_move(move_of_run(OF_ITERATION, causes, 2.0))
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        (Cause("start-up", 8.2, 7.0, 1), "set persistent_workers=True for loader 1."),
+        (
+            Cause("validation", 3.1, 2.6, 2, {"workers": 0, "waits_s": 2.6}),
+            "load the batches of the loops that do not train (loader 2) faster, with workers.",
+        ),
+        (
+            Cause("validation", 3.1, 2.6, 2, {"workers": 1, "waits_s": 2.6}),
+            "load the batches of the loops that do not train (loader 2) faster, with more workers or a cheaper stage.",
+        ),
+        (
+            Cause("callbacks", 4.9, 4.9),
+            "do the work besides training less often, or in another thread. Now it takes 4.90 s of the run.",
+        ),
+        (
+            Cause("callbacks", 4.9, 4.9, values={"function": "save", "file": "/home/me/train.py", "line": 31}),
+            "do the work besides training (save, train.py:31) less often, or in another thread. Now it takes 4.90 s of "
+            "the run.",
+        ),
+        (
+            Cause("dataset-anew", 9.0, 9.0, 1, {"function": "Xray.__init__", "file": "train.py", "line": 27}),
+            "make the dataset of loader 1 once, before the epochs (Xray.__init__, train.py:27).",
+        ),
+        (
+            Cause("threads-over-cores", 9.0, 9.0, 1, {"setting": "OPENBLAS_NUM_THREADS=1"}),
+            "allow each worker of loader 1 one thread: OPENBLAS_NUM_THREADS=1.",
+        ),
+        (
+            Cause("uneven-workers", 6.5, 3.4, 1, {"workers": 2}),
+            "spread the work evenly over the 2 workers of loader 1: shuffle the data, or split it evenly.",
+        ),
+        (Cause("periodic-stalls", 4.0, 4.0, 1), "raise prefetch_factor of loader 1."),
+        (
+            Cause("head-of-line", 4.0, 4.0, 1),
+            "try in_order=False (torch 2.6 and later) for loader 1: the order of batches then varies.",
+        ),
+    ],
+)
+def test_the_next_move_is_about_what_could_save_most_of_the_run(cause: Cause, said: str) -> None:
+    small = Cause("hand-off", 0.1, 0.1)
+    assert _of_run(small, cause) == f"Next: {said}"
+
+
+def test_what_may_be_a_wait_for_a_device_is_no_move_before_steps_that_get_slower() -> None:
+    grows, even = Cause("slower-steps", 3.0, 3.0, 1), Cause("callbacks", 9.0, 9.0, values={"even": 1}, unsure=True)
+    assert (_of_run(grows, even) or "").startswith("Next: find what the loop keeps")
+    assert (_of_run(even) or "").startswith("Next: do the work besides training less often")
+
+
+def test_the_sampler_to_make_faster_is_named() -> None:
+    move = NextMove("shorten-wait-part", 2.0, wait_part="sampler", wait_part_s=0.002)
+    place: dict[str, str | int | float] = {"function": "Balanced.__iter__", "file": "/home/me/train.py", "line": 17}
+    for values, told in (
+        (place, " (Balanced.__iter__, train.py:17)"),
+        ({"function": "RandomSampler"}, " (RandomSampler)"),
+        ({}, ""),
+    ):
+        said = next_move(move_of_run(move, [Cause("sampler", 9.0, 9.0, 1, {**values})], 2.0)) or ""
+        assert said.startswith(f"Next: make the sampler faster{told}. Now")
+
+
+def test_the_move_of_an_iteration_stays_if_it_saves_most_of_the_run() -> None:
+    started = Cause("start-up", 8.0, 0.1, 1)  # one pass: its start-up is no waste
+    assert move_of_run(OF_ITERATION, (started, Cause("hand-off", 0.5, 0.5)), 2.0) == OF_ITERATION
+
+
+def test_without_a_cause_that_could_be_saved_there_is_no_move() -> None:
+    assert move_of_run(OF_ITERATION, (Cause("training", 5.0), Cause("before-loops", 9.0)), 2.0) is None
