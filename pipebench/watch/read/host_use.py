@@ -10,7 +10,7 @@ from pipebench.results.host_use import HostUse, ThreadPool
 from pipebench.results.watched import LoaderResult, Note, WorkerResult
 from pipebench.watch.launch.footprint import Footprint, Held
 from pipebench.watch.launch.over_time import OverTime
-from pipebench.watch.read.gather import Process, Run
+from pipebench.watch.read.gather import Process, Run, loaders_found
 from pipebench.watch.read.loop_clock import LoopClock
 from pipebench.watch.read.over_time import growth_bytes_per_s, storage_bytes_per_s
 from pipebench.watch.read.script_cpu import stretches
@@ -111,7 +111,7 @@ def host(run: Run, loaders: Sequence[int], footprint: Footprint) -> HostUse:
     own = footprint.processes.get(script.pid, Held())
     inside = [one for one in run.processes if one.role == "worker" and one.loader in loaders]
     load = footprint.load if footprint.load is not None and footprint.load.wall_s else None
-    if any(one.started.start_method == "forkserver" for one in run.processes):
+    if any(one.start_method == "forkserver" for one in loaders_found(run.processes).values()):
         load = None  # nobody waits for those workers, so their CPU time would be counted as that of others
     return HostUse(
         pss_bytes=footprint.pss_bytes,

@@ -27,6 +27,7 @@ _DRAWS = (
     "poisson", "exponential", "beta", "gamma", "dirichlet", "uniform_", "normal_", "random_", "bernoulli_",
 )  # fmt: skip
 _TAKES = ("LOAD_ATTR", "LOAD_METHOD")
+_ANNOTATIONS = "__annotate_func__"  # Python 3.14 makes a function of those of a class, which no stream runs
 _BY_INIT = ("worker_info", "dataset")
 # Of other libraries nobody knows here: their streams may divide themselves.
 _NO_STREAMS = (
@@ -173,7 +174,7 @@ class _Reached:
             yield one
         if own:
             for base in kind.__mro__:
-                yield from self._all(vars(base).values(), depth)
+                yield from self._all((one for name, one in vars(base).items() if name != _ANNOTATIONS), depth)
         if one is not kind and (own or issubclass(kind, self.datasets)):
             held = _held(one)
             yield from (one,) if held is None else self._all(held.values(), depth)

@@ -27,7 +27,7 @@ from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.read.host_use import host, host_notes, workers
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record import thread_pools
-from pipebench.watch.record.lines import FetchSums, LibraryThreads, Pool, ProcessStarted
+from pipebench.watch.record.lines import FetchSums, LibraryThreads, LoaderFound, Pool, ProcessStarted
 from pipebench.watch.record.options import WatchOptions
 
 MB = 1_000_000
@@ -163,6 +163,15 @@ def test_what_others_used_of_the_machine_is_told(tmp_path: Path, monkeypatch: py
     used = host(Run([], ShownTime(), ()), [], looker.found)
     assert (used.foreign_cores, used.stolen_cores) == (1.5, 0.1)
     assert host(Run([], ShownTime(), ()), [], Footprint()).foreign_cores is None
+
+
+@pytest.mark.parametrize(("method", "others"), [("fork", 1.5), ("forkserver", None)])
+def test_workers_of_a_fork_server_are_none_of_the_others_even_if_they_never_started(
+    method: str, others: float | None
+) -> None:
+    script = Process([ProcessStarted(1, "script", 0), LoaderFound(1, "Photos", 2, 4, method, 2)])
+    used = host(Run([script], ShownTime(), ()), [], Footprint(load=Load(10.0, 25.0, 0.0, 10.0, 0.0)))
+    assert used.foreign_cores == others
 
 
 def test_a_script_that_still_runs_is_none_of_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -244,6 +244,17 @@ def test_modules_of_the_users_own_are_followed(body: str, tmp_path: Path, monkey
     assert undivided(modules[-1].Stream(), None) is False
 
 
+def test_annotations_of_a_class_are_no_code_of_its_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.14 makes a function of them."""
+    (tmp_path / "own_stream.py").write_text(
+        "from torch.utils.data import IterableDataset\n\nclass Stream(IterableDataset):\n    worker: int\n"
+        "    sample: float\n\n    def __iter__(self):\n        return iter([1, 2])\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_stream", raising=False)
+    assert undivided(importlib.import_module("own_stream").Stream(), None) is True
+
+
 def test_a_function_of_a_library_that_nobody_knows_may_divide(monkeypatch: pytest.MonkeyPatch) -> None:
     def split(found: Any) -> Any:
         return found
