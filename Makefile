@@ -1,5 +1,6 @@
 # Two commands on a fresh machine: `make bench` measures, `make test` tests. Both set up first; a second call installs nothing.
 # `make bench RUN=--quick` hands options to `pipebench run`.
+# `make test PYTHON=python3.14 VENV=.venv-3.14` tests with another Python, in an environment of its own.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

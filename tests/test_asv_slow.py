@@ -53,7 +53,7 @@ def repo(tmp_path_factory, home, cache):
     pillow-simd is not built for it, which takes longer than the rest; `native/test_building.py` builds it.
     """
     folder = tmp_path_factory.mktemp("asv") / "clone"
-    unwanted = shutil.ignore_patterns(".venv", ".git", ".asv", "__pycache__", ".*_cache")
+    unwanted = shutil.ignore_patterns(".venv*", ".git", ".asv", "__pycache__", ".*_cache")
     shutil.copytree(ROOT, folder, ignore=unwanted, symlinks=True)
     repos.git(folder, "init", "--quiet", "--initial-branch=main")
     repos.commit(folder, "as it is")

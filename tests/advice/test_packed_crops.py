@@ -62,7 +62,7 @@ def test_what_cannot_be_packed_is_left_out(tmp_path, monkeypatch):
         raise SampleError("unsupported", "progressive")
 
     paths = _paths(tmp_path)
-    assert packed_crops.of_files(paths).images == len(SIZES)
+    assert packed_crops.measured(paths, lambda: 0.0).images == len(SIZES)
     monkeypatch.setattr(packing, "pack", pack)
     assert packed_crops.measured(paths) is None
     assert packed_crops.of_files((str(tmp_path / "gone.jpg"),)) is None

@@ -60,7 +60,7 @@ def test_the_parts_of_the_wait_lie_where_they_are_looked_for(release: str) -> No
 def test_the_samplers_begin_in_the_module_of_loaders() -> None:
     """In the constructor of an iterator and in `_reset`: nothing else there calls `iter`."""
     module = torch_dataloader.__name__
-    kinds = [one for one in vars(torch_dataloader).values() if getattr(one, "__module__", "") == module]
+    kinds = [one for one in vars(torch_dataloader).values() if isinstance(one, type) and one.__module__ == module]
     methods = [one for kind in kinds for one in vars(kind).values() if isinstance(one, types.FunctionType)]
     base = torch_dataloader._BaseDataLoaderIter
     assert {one for one in methods if "iter" in one.__code__.co_names} == {base.__init__, base._reset}
