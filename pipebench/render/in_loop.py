@@ -49,6 +49,16 @@ def validating_less(values: Any) -> str:
     )
 
 
+def small_batches(values: Any, part: str, saved_s: float) -> str:
+    """The sentence on batches of a few samples of which one step takes several: handing them over took `part`."""
+    return (
+        f"Batches of {counted(values['samples'], 'sample')}, about {values['of_step']} for each step of the optimiser: "
+        f"handing {values['batches']:,} batches over one by one took {part}. Larger batches, with as many samples for "
+        f"a step, could save about {seconds(saved_s)} of that (predicted, not tried). What training itself takes less "
+        "with them is not known."
+    )
+
+
 def between(values: Any, part: str) -> str:
     """The sentence on work between the loops, which took `part`."""
     return f"Between the loops (checkpoints, other work) it took {part}.{_most(values)}"

@@ -280,6 +280,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     ),
     "prepare": lambda one, values, part: in_loop.preparing(values, part) + saving(one, _in_workers(values)),
     "python-loops": lambda one, values, part: in_loop.python_loops(values, part, one.recoverable_s),
+    "small-batches": lambda one, values, part: in_loop.small_batches(values, part, one.recoverable_s or 0.0),
     "left-on": lambda one, values, part: f"{left_on(values)} Training took {part} so; what is saved is not known.",
     "spans": lambda one, values, part: in_loop.spans(values, part),
     "each-makes-all": lambda one, values, part: (

@@ -226,6 +226,10 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
     "validate-less-often": lambda move: (
         f"validate less often: the loops that do not train (loader {move.loader}) took {seconds(move.took_s or 0.0)}"
     ),
+    "larger-batches": lambda move: (
+        f"make the batches of loader {move.loader} larger, as far as the memory allows, and accumulate fewer of them: "
+        "a step of the optimiser takes as many samples as now"
+    ),
     "switch-off": lambda move: f"switch off {tools(move.setting or '')} for training, and watch again",
     "vectorise": lambda move: (
         "do in tensor operations what Python loops do between the model and backward; or in the workers of loader "

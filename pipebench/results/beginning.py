@@ -12,6 +12,7 @@ OfWatch = Literal[
     "no-loader", "not-followed",
 ]  # fmt: skip
 _LOADING = (
+    "small-batches",
     "sampler", "hand-off", "pin", "no-workers", "many-tensors", "workers-blocked", "storage", "stage", "pickling",
     "threads-over-cores", "cores-used-up", "head-of-line", "periodic-stalls", "uneven-workers", "waiting",
     "workers-compete", "host-to-device", "shared-lock", "loading-takes-cores",

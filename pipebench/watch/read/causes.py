@@ -35,6 +35,7 @@ from pipebench.watch.read.moves import busy as busy_of
 from pipebench.watch.read.of_causes import MATTERS, Seen, stage_values, without_core_s
 from pipebench.watch.read.pass_causes import LARGE_ONCE, dataset_anew, sampler, start_up
 from pipebench.watch.read.slower_steps import slower_steps
+from pipebench.watch.read.small_batches import small_batches
 from pipebench.watch.read.stalls import period_of, waits_of
 from pipebench.watch.read.warming import warming
 from pipebench.watch.read.without_workers import no_workers
@@ -353,7 +354,8 @@ def memory(seen: Seen) -> Iterable[Cause]:
 KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
     left_on, start_up, dataset_anew, warming, validation, sampler, hand_off, _plain("pin", "pin"),
     _plain("host-to-device", "host-to-device", on_device=True), preparing, padding, callbacks, slower_steps,
-    frozen_modules, busy_threads, python_loops, spans, no_workers, competing, short_of_cores, cores_taken, waiting,
+    frozen_modules, busy_threads, python_loops, spans, small_batches, no_workers, competing, short_of_cores,
+    cores_taken, waiting,
 )  # fmt: skip
 
 

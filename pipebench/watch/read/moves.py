@@ -267,6 +267,7 @@ _OF_RUN = {
     "dataset-anew": "make-dataset-once", "shared-lock": "read-without-lock",
     "validation": "load-validation-faster", "callbacks": "do-less-in-the-loop", "prepare": "prepare-in-workers",
     "python-loops": "vectorise", "left-on": "switch-off",
+    "small-batches": "larger-batches",
     "padding": "pad-to-longest", "unequal-lengths": "batch-by-length", "few-cores": "use-all-cores",
     "each-makes-all": "divide-first", "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly",
     "periodic-stalls": "raise-prefetch-factor", "head-of-line": "any-order",

@@ -54,6 +54,7 @@ from pipebench.watch.read.series import over_time
 from pipebench.watch.read.settled import Settled, count, seen, settled
 from pipebench.watch.read.settled import iterations as counted_in
 from pipebench.watch.read.slower_steps import with_less_kept
+from pipebench.watch.read.small_batches import with_hand_off
 from pipebench.watch.read.together import sharing, with_training
 from pipebench.watch.read.verdict import diagnose, nothing_watched
 from pipebench.watch.read.waiting import wait_parts
@@ -203,7 +204,7 @@ def _judged(given: _Found, result: WatchResult) -> WatchResult:
     busy, alone = busy_shares(result.workers), made_in_loop(loaders)
     where = None if options.bound else account(run, given.lived, busy, alone, idle_of(result), given.usable_cores)
     grows = grown(run) if where is not None else {}
-    where = with_less_kept(with_one_tensor(where, result), grows)
+    where = with_less_kept(with_hand_off(with_one_tensor(where, result), result, run, busy), grows)
     result = dataclasses.replace(result, account=where)
     verdict, next_move = diagnose(result, _by_threads(run))
     if given.described and not loaders:

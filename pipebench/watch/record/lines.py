@@ -260,6 +260,7 @@ class LoopSums:
     are the waits and durations of single iterations, and `wait_parts_ns` are of `record_file.WAIT_PARTS`; all three are
     without the first iteration of the pass. Since its start, the whole process used `process_cpu_ns`, and this thread
     had no core for `core_wait_ns`. `spans_ns` divides the phase "spans" by name. `beside`: not in the main thread.
+    `steps` counts the steps of optimisers.
     """
 
     loader: int
@@ -281,6 +282,7 @@ class LoopSums:
     device: list[DeviceWait] = field(default_factory=list)
     spans_ns: dict[str, int] = field(default_factory=dict)
     beside: bool = False
+    steps: int = 0
 
 
 @line

@@ -51,6 +51,7 @@ class _Hooks:
         if (this := loop.here.innermost()) is not None:
             loop.spend(OPTIMISER, unnamed=OPTIMISER)
             this.trained = True
+            this.steps += 1
             if not loop.here.backward:  # some step for each parameter, inside the backward
                 this.device.trained()
         if loop.own is not None and loop.account.here():

@@ -39,6 +39,7 @@ class Pass:
         self.turn = 0
         self.began: int | None = None
         self.trained = False
+        self.steps = 0  # of optimisers
         self.suspended = self.silent = self.beside = self.over = self.due = False
         self.batch: int | None = None
         self.log: list[int] = []
@@ -76,6 +77,7 @@ class Pass:
             sums.begin = self.began
         sums.turns += 1
         sums.trained += self.trained
+        sums.steps += self.steps
         if self.arrived is not None:
             sums.arrivals.append(self.arrived._replace(left=now))
             self.arrived = None
@@ -83,6 +85,7 @@ class Pass:
         self.turn += 1
         self.phases = [0] * len(PHASES)
         self.trained = False
+        self.steps = 0
         self.due = self.pace.due(now) or first
 
     def write_if_due(self) -> None:

@@ -71,7 +71,7 @@ def test_the_step_of_an_optimiser_that_is_not_torch_s_is_training(looker):
 
 @pytest.mark.parametrize(("given", "trained"), [((), True), ((lambda: None,), False)])
 def test_a_step_with_a_closure_has_not_come_to_its_backward(given, trained):
-    this = SimpleNamespace(trained=False, device=SimpleNamespace(trained=lambda: None))
+    this = SimpleNamespace(trained=False, steps=0, device=SimpleNamespace(trained=lambda: None))
     here = SimpleNamespace(innermost=lambda: this, bare=None, backward=False)
     recording = SimpleNamespace(on=True, guarded=lambda what, step: None, settings=None, write=None)
     loop = SimpleNamespace(here=here, recording=recording, own=None, spend=lambda *_, **__: None)
@@ -81,7 +81,7 @@ def test_a_step_with_a_closure_has_not_come_to_its_backward(given, trained):
     assert this.trained is trained
     hooks._tools = SimpleNamespace(stepped=lambda: None)
     hooks.after(optimiser, (optimiser, *given), {})
-    assert this.trained
+    assert this.trained and this.steps == 1
 
 
 def test_what_a_loss_that_calls_the_model_does_before_it(looker):
