@@ -54,9 +54,9 @@ HOUSE = {
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described begins device_idle like_a_device in_loop together settled all_made "
     "collectives bound bound_of_ranks drilled hand_off script_cpu costs over_time loop_clock host_use moves locks "
-    "prepared account verdict waiting stalls series each_loader growing of_causes cores_taken pass_causes loop_causes "
-    "without_workers warming slower_steps frozen_modules busy_threads after_model small_batches causes notes summary "
-    "one_of_ranks "
+    "prepared account verdict waiting stalls series each_loader growing of_causes cores_taken pass_causes "
+    "small_batches loop_causes without_workers warming slower_steps frozen_modules busy_threads after_model causes "
+    "notes summary one_of_ranks "
     "rank_pace ranks rank_groups programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",

@@ -49,6 +49,16 @@ def validating_less(values: Any) -> str:
     )
 
 
+def few_samples(values: Any) -> str:
+    """The sentence on small batches of which a step takes several; "" if they are none."""
+    if "of_step" not in values:
+        return ""
+    return (
+        f" A batch has {counted(values['samples'], 'sample')}, and a step of the optimiser takes about "
+        f"{values['of_step']} batches: larger ones may take less for each sample (not tried)."
+    )
+
+
 def small_batches(values: Any, part: str, saved_s: float) -> str:
     """The sentence on batches of a few samples of which one step takes several: handing them over took `part`."""
     return (

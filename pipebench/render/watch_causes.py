@@ -253,7 +253,9 @@ def _frozen(one: Cause, values: Any, part: str) -> str:
 
 def _training(one: Cause, values: Any, part: str) -> str:
     first = f" Its first iteration took {seconds(values['first_s'])} of that, once." if "first_s" in values else ""
-    return f"Training itself took {part}, {in_loop.most_of_training(values, one.s)}.{first}"
+    return (
+        f"Training itself took {part}, {in_loop.most_of_training(values, one.s)}.{first}{in_loop.few_samples(values)}"
+    )
 
 
 SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {

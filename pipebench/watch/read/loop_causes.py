@@ -12,6 +12,7 @@ from pipebench.watch.read.in_loop import Apart
 from pipebench.watch.read.like_a_device import like_a_device
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.prepared import ROW, idle_of, moved, prepared
+from pipebench.watch.read.small_batches import of_few_samples
 from pipebench.watch.record.program_lines import LeftOn
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
 
@@ -120,6 +121,7 @@ def training(seen: Seen) -> Iterable[Cause]:
             values["first_s"] = first
         if device_s >= MATTERS * seen.loops_s:
             values["device_s"] = device_s
+        values |= of_few_samples(seen)
         yield Cause("training", total + device_s, values=values, on_device=seen.on_device)
 
 

@@ -38,9 +38,17 @@ def small_batches(seen: Seen) -> Iterable[Cause]:
         spent = seen.s(*_OF_EACH_BATCH, loader=one.loader)
         saved = _fewer(seen.run, one) * spent
         if saved >= MATTERS * seen.loops_s > 0:
-            of_step, samples = batches_of_step(seen.run, one.loader), one.samples / one.batches
-            values = {"samples": round(samples), "of_step": round(of_step), "batches": seen.batches(one)}
-            yield Cause("small-batches", spent, saved, one.loader, {**values})
+            values = {**of_few_samples(seen), "batches": seen.batches(one)}
+            yield Cause("small-batches", spent, saved, one.loader, values)
+
+
+def of_few_samples(seen: Seen) -> dict[str, str | int | float]:
+    """The samples of a batch and the batches of a step, as the values of a cause, if batches are small; else none."""
+    found = next((one for one in seen.in_loop if _fewer(seen.run, one) > 0), None)
+    if found is None:
+        return {}
+    of_step = batches_of_step(seen.run, found.loader)
+    return {"samples": round(found.samples / found.batches), "of_step": round(of_step)}
 
 
 def with_hand_off(

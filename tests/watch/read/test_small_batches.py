@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from planted_runs import MS, TRAINS, Planted, said
 
+from pipebench.render.watch_causes import SENTENCES
 from pipebench.render.watch_verdict import next_move
 from pipebench.watch.read.gather import Process
 from pipebench.watch.read.moves import move_of_run
@@ -56,3 +57,14 @@ def test_a_row_saves_no_more_than_the_size_of_its_batches_explains() -> None:
     """The rest is a wait for a core, which a smaller batch waits for, too."""
     assert _saved(_run(steps=100)) < 0.05
     assert _saved(_run(steps=100, busy=1.0)) == pytest.approx(0.3)  # they wait for workers that never rest
+
+
+def test_where_handing_them_over_is_little_training_tells_how_small_they_are() -> None:
+    run = _run(steps=4)
+    (cause,) = (one for one in run.account().causes if one.code == "training")
+    assert (cause.values["samples"], cause.values["of_step"]) == (1, 25)
+    text = SENTENCES["training"](cause, cause.values, "1.00 s")
+    assert text.endswith(
+        " A batch has 1 sample, and a step of the optimiser takes about 25 batches: larger ones may take less for each "
+        "sample (not tried)."
+    )
