@@ -28,6 +28,7 @@ _SMALLEST_SHARE = 0.0005
 _LARGE_PART = 0.10  # of the wait
 _WORTH_A_WORD = 0.005  # of an iteration
 _NEARLY_ALL = 0.995
+_CONSIDERABLE = 0.5  # of a core, used by others
 _NAME = 28  # columns of a stage's name in a sentence
 _AFTER_NOTES = 50  # in the order in which a short page leaves parts out
 _NOT_IN_STEP = ("bound-not-in-step", "bound-rank-short")  # in the short report, too
@@ -54,7 +55,7 @@ def sections(result: WatchResult, *, full: bool = False, of_command: bool = Fals
         ("workers", [*_all_stages(result, full), Spare(tuple(_contents(result)), 20)]),
         ("distribution", [Spare(tuple(_spans(result)), 20), *_loop(result, full)]),
         *(watch_details.sections(result) if full else []),
-        ("notes", [Spare(tuple(others(result, full)), 30), *_notes(result, full)]),
+        ("notes", [*others(result, full), *_notes(result, full)]),
         ("next", [*_next(result, of_command)]),
     ]
 
@@ -68,7 +69,7 @@ def of_rank(result: WatchResult) -> list[Sparing]:
     return [
         *made,
         Spare((*_contents(result), *_spans(result)), 20),
-        Spare(tuple(others(result, False)), 30),
+        *others(result, False),
         *_notes(result, False),
         *_next(result, True),
     ]
@@ -274,8 +275,11 @@ def _parts_of_wait(parts: Sequence[WaitPart]) -> Iterable[str]:
         yield f"  of the wait: {', '.join(named)}"
 
 
-def others(result: WatchResult, full: bool) -> list[Part]:
-    """What other processes took of the machine. The short report has it only if it is much."""
+def others(result: WatchResult, full: bool) -> list[Sparing]:
+    """What other processes took of the machine. The short report has it only if it is much.
+
+    A page that is too long leaves it out only if it is less than half a core: else no wall time is right without it.
+    """
     used = result.host
     if used is None or used.foreign_cores is None or not result.loaders:
         return []
@@ -285,7 +289,8 @@ def others(result: WatchResult, full: bool) -> list[Part]:
         return []
     stolen = f", and the hypervisor withheld {used.stolen_cores:.2f}" if withheld else ""
     waits = " Wall times hold the waits for a core: compare shares, or measure on a quiet machine." if much else ""
-    return ["", f"Other processes used {used.foreign_cores:.2f} cores while the script ran{stolen}.{waits}"]
+    told = ("", f"Other processes used {used.foreign_cores:.2f} cores while the script ran{stolen}.{waits}")
+    return [*told] if used.foreign_cores >= _CONSIDERABLE else [Spare(told, 30)]
 
 
 def _notes(result: WatchResult, full: bool) -> list[Sparing]:

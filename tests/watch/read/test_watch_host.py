@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from pipebench.host.machine import Load
-from pipebench.render import watch, watch_details
+from pipebench.render import layout, screen, watch, watch_details
 from pipebench.render.watch_notes import sentence
 from pipebench.results.host_use import HostUse, ThreadPool
 from pipebench.results.watched import LoaderResult, Note, Verdict
@@ -202,10 +202,18 @@ def test_the_load_of_others_is_in_the_report_where_it_matters() -> None:
         "waits for a core: compare shares, or measure on a quiet machine."
     )
     for full in (False, True):
-        assert watch.others(_others(1.5, 0.1), full) == ["", much]
+        assert layout.flat(watch.others(_others(1.5, 0.1), full)) == ["", much]
     little = "Other processes used 0.04 cores while the script ran."
-    assert watch.others(_others(0.04), True) == ["", little] and watch.others(_others(0.04), False) == []
+    assert layout.flat(watch.others(_others(0.04), True)) == ["", little]
+    assert watch.others(_others(0.04), False) == []
     assert watch.others(_others(None), True) == []
+
+
+@pytest.mark.parametrize(("foreign", "stays"), [(1.84, True), (0.5, True), (0.3, False)])
+def test_a_page_that_is_too_long_keeps_a_considerable_load_of_others(foreign: float, stays: bool) -> None:
+    more = [layout.Spare((f"part {number}",), 90) for number in range(screen.LINES)]
+    page = layout.text(screen.fitted([*watch.parts(_others(foreign)), *more], 80, "more"), width=80)
+    assert ("Other processes used" in page) is stays
 
 
 def test_a_fault_while_looking_ends_the_looking_and_is_in_the_notes(
