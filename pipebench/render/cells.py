@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,8 @@ LEAST_CONFIDENCE = 0.75  # the confidence of three windows; the interval of fewe
 class Table:
     """A table of inert text. `numeric` holds the indices of the columns that are aligned right.
 
-    `kept` rows at its end are sums: a page that has no room for all rows has these.
+    `kept` rows at its end are sums: a page that has no room for all rows has these. `shorten` makes a name fit so many
+    columns (None: its middle is left out).
     """
 
     title: str
@@ -30,6 +31,7 @@ class Table:
     notes: tuple[str, ...] = ()
     spare: tuple[int, ...] = ()  # columns that a narrow page can leave out, in the order in which they are left out
     kept: int = 0
+    shorten: Callable[[str, int], str] | None = None
 
     def filled(self) -> Table:
         """The table without the columns that are empty in every row."""

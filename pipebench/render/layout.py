@@ -203,8 +203,9 @@ def _different_names(one: Table) -> tuple[int, int]:
 
 
 def _with_names_of(one: Table, most: int) -> Table:
+    shorten = one.shorten or shortened
     rows = tuple(
-        tuple(cell if index in one.numeric else shortened(cell, most) for index, cell in enumerate(row))
+        tuple(cell if index in one.numeric else shorten(cell, most) for index, cell in enumerate(row))
         for row in one.rows
     )
     headers = tuple(cell if index in one.numeric else shortened(cell, most) for index, cell in enumerate(one.headers))
@@ -230,6 +231,13 @@ def shortened(name: str, most: int) -> str:
         return name
     head, tail = _first(name, (most - 1) // 2), _first(name[::-1], most // 2)
     return f"{head}…{tail[::-1]}"
+
+
+def begun(text: str, most: int) -> str:
+    """A text in at most `most` columns. If it is longer, its end is left out."""
+    from rich.cells import cell_len
+
+    return text if cell_len(text) <= most else f"{_first(text, most - 1)}…"
 
 
 def _first(name: str, most: int) -> str:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 
 from pipebench.render.cells import Table
+from pipebench.render.layout import begun, shortened
 from pipebench.results.drilled import DrilledLine, DrilledRow
 from pipebench.units import counted, percent, printable
 
 _FEW = 4  # rows in the short report
+_PLACE = re.compile(r"(?P<function>.*?) \((?P<file>[^()]*):(?P<line>\d+)\)(?P<rest>.*)", re.DOTALL)
+# columns that a name, and the text of a line, keep as long as others can lose some; and a name at least
+_NAME, _TEXT, _LEAST = 12, 24, 6
 
 
 def drilled(row: DrilledRow, *, full: bool) -> Table:
@@ -22,7 +27,30 @@ def drilled(row: DrilledRow, *, full: bool) -> Table:
         rows.append(("not readable", percent(row.unread / row.looks), ""))
     name = printable(row.stage)
     title = f"Lines of {name} ({percent(row.worker_share)} of worker time), from {row.looks:,} stack samples"
-    return Table(title, ("line", "share", "95 % interval"), tuple(rows), frozenset({1, 2}))
+    return Table(title, ("line", "share", "95 % interval"), tuple(rows), frozenset({1, 2}), shorten=_fitting)
+
+
+def _fitting(cell: str, most: int) -> str:
+    """A cell in at most `most` columns, with the whole line number: a text loses its end, and names their middle."""
+    from rich.cells import cell_len
+
+    found = _PLACE.fullmatch(cell)
+    if found is None or cell_len(cell) <= most:
+        return shortened(cell, most)
+    part, calls = found.groupdict(), found["rest"].startswith(" →")
+    names = [("function", _NAME), ("file", _NAME)]
+    losing = [*names, ("rest", _TEXT)] if calls else [("rest", _TEXT), *names]
+    losing += [("function", _LEAST), ("file", _LEAST), ("rest", 0)]
+    for name, least in losing:
+        over = cell_len(_joined(part)) - most
+        if over > 0 and (room := max(least, cell_len(part[name]) - over)) < cell_len(part[name]):
+            part[name] = begun(part[name], room) if name == "rest" else shortened(part[name], room)
+    made = _joined(part)
+    return made if cell_len(made) <= most else shortened(cell, most)
+
+
+def _joined(part: dict[str, str]) -> str:
+    return f"{part['function']} ({part['file']}:{part['line']}){part['rest']}"
 
 
 def _cells(what: str, share: float, low: float, high: float) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import pytest
 
 from pipebench.render import layout
 from pipebench.render.watch_drilled import drilled
+from pipebench.results.drilled import DrilledLine, DrilledRow
 from pipebench.results.watched import StageResult
 from pipebench.watch.launch.stacks import Fetching, Look, Looks
 from pipebench.watch.read.decoding import read
@@ -98,12 +99,37 @@ Lines of Clips.__getitem__ (98 % of worker time), from 100 stack samples
 line                                                       share   95 % interval
 ────────────────────────────────────────────────────────────────────────────────
 load_audio (data.py:41) → soundfile.read                    50 %         32–68 %
-RandomAugmentations.apply_t…y:1234) → torchvision.affine    25 %         10–42 %
+Rando…_image (augment…ages.py:1234) → torchvision.affine    25 %         10–42 %
 f\\x1b (a\\x1b.py:3): line 3                                  10 %          0–25 %
 Clips.mix (data.py:60): line 60                              9 %          0–24 %
 pipebench's own work in the row                              5 %          0–19 %
 not readable                                                 1 %
 """
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.parametrize(
+    ("function", "file", "calls", "text", "told"),
+    [
+        (
+            "Events.__getitem__",
+            "sqlite_events.py",
+            "",
+            'rows = self.db.execute("select * from events", (u,))',
+            ": rows",
+        ),
+        ("RandomAugmentations.apply_to_image", "augmentations_of_images.py", "torchvision.affine", "", " → torch"),
+        ("f" * 90, "g" * 90 + ".py", "", "return 1", ": re"),
+        ("日本語の長い名前の関数" * 3, "日本語.py", "numpy.mean", "", " →"),
+    ],
+)
+def test_a_narrow_page_keeps_the_whole_line_number(
+    function: str, file: str, calls: str, text: str, told: str, width: int
+) -> None:
+    line = DrilledLine(f"/home/me/{file}", function, 1234, calls, text, 90, 0.9, 0.8, 1.0)
+    row = DrilledRow(1, "Clips.__getitem__", "getitem", 0.98, 100, 0, (line,))
+    shown = layout.text([drilled(row, full=False)], width=width)
+    assert f":1234){told}" in shown and " 90 %" in shown
 
 
 def _teller(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Teller, StageTimer, list[bool]]:
