@@ -108,7 +108,8 @@ def wait() -> None:
 
 
 def terminated() -> None:
-    signal.signal(signal.SIGTERM, lambda *_: (note("terminated"), sys.exit(9)))
+    # the signal may come while "ready" is written, and then `sys.stdout` takes nothing
+    signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b"terminated\n"), sys.exit(9)))
     wait()
 
 
