@@ -49,7 +49,7 @@ REVIEWED = {
     "consumers.Consumer": "name device precision data source link date",
     "training.Training": "consumer",
     "watched.Verdict": "phase stage stage_kind wait_part dataset torch lacks",
-    "next_move.NextMove": "stage stage_kind wait_part setting made_by called_by",
+    "next_move.NextMove": "stage stage_kind wait_part setting made_by called_by function",
     "watched.StageResult": "name kind",
     "watched.PhaseResult": "phase",
     "watched.WatchResult": "start_method",

@@ -83,7 +83,7 @@ def test_workers_that_persist_have_nothing_to_save() -> None:
 def test_of_validation_only_the_waits_count() -> None:
     """The start-up of its workers is a cause of its own, and comes first if it could save more."""
     run = Planted()
-    run.loader(**TRAINS)
+    run.loader(**TRAINS, passes=3)
     run.loader(2, trains=False, passes=3, start_up=500, wait_for_worker=100, other=800)
     started, validation = run.account().causes[:2]
     assert (started.code, validation.code) == ("start-up", "validation")
@@ -92,11 +92,11 @@ def test_of_validation_only_the_waits_count() -> None:
 
 def test_a_saving_that_is_next_to_nothing_is_neither_told_nor_the_next_step() -> None:
     run = Planted()
-    run.loader(**TRAINS)
+    run.loader(**TRAINS, passes=3)
     run.loader(2, trains=False, passes=3, wait_for_worker=2, other=800)
     account = run.account()
     assert account.causes[0].recoverable_s == pytest.approx(0.006)
-    assert said(account).endswith("took 2.41 s of the run's 3.51 s (69 %): 3 passes over loader 2.")
+    assert said(account).endswith("took 2.41 s of the run's 5.51 s (44 %): 3 passes over loader 2.")
     assert move_of_run(None, account.causes, 4.0) is None
 
 

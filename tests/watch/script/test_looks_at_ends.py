@@ -51,7 +51,7 @@ def test_looks_are_frequent_until_one_has_met_the_model(finds, looker, monkeypat
     place = place_in(sys._getframe(), id(sys._getframe()))
     at_model = place._replace(trains=True, models=True)
     seen = iter([place] * 20 + [at_model if finds else place] * 9999)
-    monkeypatch.setattr(loop_looks, "place_in", lambda *_: next(seen))
+    monkeypatch.setattr(loop_looks, "placed", lambda *_: next(seen))
     of._look_on(threading.Lock(), SimpleNamespace(release=lambda: None))
     often = [one for one in each if one < 0.0031]
     assert len(often) == (19 if finds else loop_looks._SEARCH)  # the first look, which is a pair, is no search yet

@@ -8,7 +8,7 @@ import pytest
 import torch
 from looked_at import seen_from_outside
 
-from pipebench.watch.record.trial_lines import ModuleLooks
+from pipebench.watch.record.trial_lines import LoopLooks, ModuleLooks
 from pipebench.watch.script import frozen_modules
 from pipebench.watch.script.frozen_modules import FrozenModules, _named
 from pipebench.watch.script.loop_place import Call
@@ -41,6 +41,11 @@ def _frozen(module):
     return module.requires_grad_(False)
 
 
+def _last(looker):
+    """What was written of the loop last."""
+    return [one for one in looker.written if isinstance(one, LoopLooks)][-1]
+
+
 def _train(looker, step, *trained, turns=TURNS, after=lambda: None):
     """A loop with a backward in each step. What `after` does comes after the optimiser's step."""
     looker.of.early = lambda loader: True
@@ -53,7 +58,7 @@ def _train(looker, step, *trained, turns=TURNS, after=lambda: None):
         optimiser.step()
         after()
     looker.of.write()
-    return looker.written[-1]
+    return _last(looker)
 
 
 @pytest.fixture
@@ -138,8 +143,8 @@ def test_a_module_that_is_gone_keeps_what_is_known_of_it(looker, at_work):
         nets[0](torch.ones(2, 4))
     nets.clear()
     looker.of.write()
-    assert [(one.kind, one.looks) for one in looker.written[-1].frozen] == [("Looked", TURNS)]
-    assert looker.written[-1].frozen[0].name == "nets[0]"
+    assert [(one.kind, one.looks) for one in _last(looker).frozen] == [("Looked", TURNS)]
+    assert _last(looker).frozen[0].name == "nets[0]"
 
 
 def test_looks_after_the_backward_are_counted_apart(looker, at_work):
@@ -149,7 +154,7 @@ def test_looks_after_the_backward_are_counted_apart(looker, at_work):
     looker.of.came(1, sys._getframe())
     net(torch.ones(2, 4))
     looker.of.write()
-    assert looker.written[-1].later_looks == 2 and looker.written[-1].frozen[0].looks == TURNS
+    assert _last(looker).later_looks == 2 and _last(looker).frozen[0].looks == TURNS
 
 
 @pytest.mark.parametrize(
