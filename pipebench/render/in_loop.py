@@ -19,7 +19,9 @@ def callbacks(values: Any, part: str) -> str:
 
 
 def preparing(values: Any, part: str) -> str:
-    """The sentence on work on batches in the loop, before the model, which took `part`."""
+    """The sentence on work on batches in the loop, before the model, or on its wait for them, which took `part`."""
+    if "rests" in values:
+        return f"Waiting in the loop itself, before the model, took {part}.{_most(values)}"
     return f"Work on batches in the loop itself, before the model, took {part}.{_most(values)}"
 
 

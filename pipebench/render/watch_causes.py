@@ -28,6 +28,8 @@ def _sampler(one: Cause, values: Any, part: str) -> str:
 
 
 def _in_workers(values: Any) -> str:
+    if "rests" in values:
+        return "A source that has each batch ready by then (a faster one, or one that works further ahead)"
     if "no_loader" in values:
         more = f" (num_workers={values['more_workers']})" if "more_workers" in values else ""
         return f"Making it cheaper, or making batches in the workers of a DataLoader{more}, beside the training,"

@@ -66,7 +66,7 @@ class Planted:
             self.first_pass = self.now, self.now + sum(rows)
         for one in range(passes):
             arrivals = arrived or [Arrival(task, 1, 0, 0, wait, 0, 0, 0) for task, wait in enumerate(waits)]
-            phases = [sum(rows[:10]), 0, *rows[11:15]]
+            phases = [sum(rows[:10]), rows[10], *rows[11:15]]
             self.lines += [
                 PassBegun(number, one, self.now, twice_ns=twice),
                 LoopSums(

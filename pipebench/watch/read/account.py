@@ -173,8 +173,9 @@ def _with_prepared(run: Run, rows: Iterable[AccountRow], loop_s: float, idle: Id
         told = prepared(run, one.loader) if one.code in FORWARDS and one.loader is not None else None
         if told is not None:
             own = AccountRow(ROW, one.s * told.share, one.loader)
-            saves = moved(own.s, loop_s, idle) if idle is not None else None
-            yield own if saves is None else replace(own, recoverable_s=saves.s, reason="in-workers")
+            saves = moved(own.s, loop_s, idle) if idle is not None and not told.rests else None
+            saved_s = own.s if told.rests else None if saves is None else saves.s
+            yield own if saved_s is None else replace(own, recoverable_s=saved_s, reason="in-workers")
             one = replace(one, s=one.s - own.s)
         yield one
 

@@ -57,7 +57,7 @@ def _idle(seen: Seen) -> dict[str, str | int | float]:
 
 
 def preparing(seen: Seen) -> Iterable[Cause]:
-    """Work on batches in the loop itself, before the model."""
+    """Work on batches in the loop itself, before the model, or its wait for them."""
     idle = idle_of(seen.result)
     for one in seen.in_loop:
         spent, told = seen.s(ROW, loader=one.loader), prepared(seen.run, one.loader)
@@ -65,8 +65,9 @@ def preparing(seen: Seen) -> Iterable[Cause]:
             values: dict[str, str | int | float] = {"file": told.file, "line": told.line, "workers": one.workers}
             values |= {"no_loader": 1} if one.loader == NO_LOADER else {}
             values |= {"function": told.function} if told.function else {}
+            values |= {"rests": 1} if told.rests else {}
             saves = moved(spent, sum(row.s for row in seen.rows(loader=one.loader)), idle[one.loader])
-            if saves is not None and saves.workers > one.workers:
+            if saves is not None and saves.workers > one.workers and not told.rests:
                 values["more_workers"] = saves.workers
                 values |= {"made_by": one.made_by} if one.made_by else {}
             yield Cause(ROW, spent, seen.saved(ROW, loader=one.loader), one.loader, values)

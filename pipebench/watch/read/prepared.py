@@ -1,7 +1,8 @@
 """Tells work on a batch in the loop itself, as decoding or augmenting before the model, from forward. Pure.
 
 The clock takes all time before a backward for forward. Looks at the loop's stack say more: what they find in a line
-above the first one that calls a model, and needs a core, makes the batch ready. Workers could do that.
+above the first one that calls a model, and needs a core, makes the batch ready. Workers could do that. In a loop
+without a loader or a device, what needs no core there waits for data: for a queue, a thread, another process, a file.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from typing import NamedTuple
 
 from pipebench.results.watched import PhaseResult, WatchResult
 from pipebench.watch.read.device_idle import in_waits
-from pipebench.watch.read.gather import Run
+from pipebench.watch.read.gather import NO_LOADER, Run
 from pipebench.watch.read.in_loop import FEWEST, FEWEST_TURNS, needs_core, summed, with_neighbours, words_of
 from pipebench.watch.read.moves import busy, idle_cores, room_of
-from pipebench.watch.record.record_file import FORWARD
+from pipebench.watch.record.record_file import FORWARD, TRANSFER
 from pipebench.watch.record.trial_lines import LoopLooks, PlaceLooks
 
 ROW = "prepare"  # of the account, and of the causes
@@ -32,12 +33,16 @@ _OTHERS = (
 
 @dataclass(frozen=True)
 class Prepared:
-    """The share of forward that makes batches ready, and where most of it is (`function` "": the loop's own line)."""
+    """The share of forward that makes batches ready, and where most of it is (`function` "": the loop's own line).
+
+    `rests`: there, the loop needs no core, but waits.
+    """
 
     share: float
     file: str
     line: int
     function: str
+    rests: bool = False
 
 
 def prepared(run: Run, loader: int) -> Prepared | None:
@@ -47,12 +52,15 @@ def prepared(run: Run, loader: int) -> Prepared | None:
     looks = looks_at_forward(lines)
     on_device = in_waits(run.turns(loader)) is not None  # then a line of the loop may copy to it
     before = [one for one in early if one.functions or not on_device]
-    found = [one for one in with_neighbours(summed(before)) if needs_core(one) and not _other_work(one)]
+    copies = any(sum(one.phases_ns[TRANSFER:FORWARD]) for one in run.turns(loader))
+    waits = loader == NO_LOADER and not on_device and not copies  # a wait there is for no device
+    found = [one for one in with_neighbours(summed(before)) if (waits or needs_core(one)) and not _other_work(one)]
     if looks < FEWEST or sum(one.turns for one in lines) < FEWEST_TURNS or not found:
         return None
     most = max(found, key=lambda one: one.looks)
     share = sum(one.looks for one in found) / looks
-    return Prepared(share, most.file or lines[0].file, most.line, most.functions[0] if most.functions else "")
+    function = most.functions[0] if most.functions else ""
+    return Prepared(share, most.file or lines[0].file, most.line, function, rests=not needs_core(most))
 
 
 def looks_at_forward(lines: Iterable[LoopLooks]) -> int:

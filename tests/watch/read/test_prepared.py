@@ -130,6 +130,25 @@ def test_in_a_loop_without_a_loader_workers_of_one_could_make_the_batches() -> N
     assert "a DataLoader (num_workers=1), beside the training, could save about" in text
 
 
+WAITS = AUGMENTS._replace(functions=["Feeder.next"], cpu_ns=50_000)
+
+
+@pytest.mark.parametrize(("copies", "told"), [(0, True), (100, False)])
+def test_a_loop_without_a_loader_that_waits_before_the_model_waits_for_data_unless_a_device_is_used(
+    copies, told
+) -> None:
+    run = Planted()
+    run.loader(0, **{**TRAINS, "forward": 1400, "host_to_device": copies}, workers=0, cpu=1000)
+    run.lines.append(_looks(WAITS, loader=0))
+    account = run.account(2)
+    found = [one for one in account.causes if one.code == "prepare"]
+    assert bool(found) == told
+    if told:
+        assert found[0].recoverable_s == pytest.approx(0.84)
+        assert "Waiting in the loop itself, before the model, took" in said(account)
+        assert "Most of it: Feeder.next, called in train.py:62. A source that has each batch ready" in said(account)
+
+
 def test_where_looks_are_not_compared_it_belongs_to_forward() -> None:
     phases = [PhaseResult("wait", 1.0, 0.25), PhaseResult("prepare", 1.0, 0.25), PhaseResult("forward", 2.0, 0.5)]
     assert as_clocked(phases) == (PhaseResult("wait", 1.0, 0.25), PhaseResult("forward", 3.0, 0.75))
