@@ -18,7 +18,7 @@ from pipebench.watch.read.described import remade, single
 from pipebench.watch.read.device_idle import besides_share, in_waits
 from pipebench.watch.read.gather import NO_LOADER, Place, Process, Run, loaders_found
 from pipebench.watch.read.in_loop import told_apart
-from pipebench.watch.read.prepared import FORWARDS, ROW, Idle, moved, prepared
+from pipebench.watch.read.prepared import FORWARDS, ROW, Idle, late_share, moved, prepared
 from pipebench.watch.read.together import with_training
 from pipebench.watch.record.lines import LoaderFound, LoopSums, PassBegun, PassEnded
 from pipebench.watch.record.record_file import SAMPLER, WAIT
@@ -168,7 +168,12 @@ def account(
 
 
 def _with_prepared(run: Run, rows: Iterable[AccountRow], loop_s: float, idle: Idle | None) -> Iterable[AccountRow]:
-    """The rows, with the part of forward that only makes batches ready as a row of its own."""
+    """The rows, with the part of forward that only makes batches ready as a row of its own.
+
+    What a loop without a loader does after its last step goes to the other work.
+    """
+    rows = list(rows)
+    late_s = sum(one.s * late_share(run, NO_LOADER) for one in rows if one.code == "before-backward")
     for one in rows:
         told = prepared(run, one.loader) if one.code in FORWARDS and one.loader is not None else None
         if told is not None:
@@ -177,6 +182,11 @@ def _with_prepared(run: Run, rows: Iterable[AccountRow], loop_s: float, idle: Id
             saved_s = own.s if told.rests else None if saves is None else saves.s
             yield own if saved_s is None else replace(own, recoverable_s=saved_s, reason="in-workers")
             one = replace(one, s=one.s - own.s)
+        if one.code == "before-backward":
+            one = replace(one, s=one.s - late_s)
+        if one.code == "other" and late_s:
+            saved_s = (one.recoverable_s or 0.0) + late_s
+            one = replace(one, s=one.s + late_s, recoverable_s=saved_s, reason="off-the-path")
         yield one
 
 

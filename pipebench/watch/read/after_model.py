@@ -40,7 +40,7 @@ def after_model(run: Run, loader: int, spans: Collection[str] = ()) -> AfterMode
     forward = [one for line in lines for one in line.places if one.early or one.after]
     apart = [one for one in forward if any(name.rpartition(".")[2] in spans for name in one.functions)]
     looks = looks_at_forward(lines) - sum(one.looks for one in apart)
-    places = [one for one in forward if one.after and one not in apart]
+    places = [one for one in forward if one.after and not one.early and one not in apart]
     found = [one for one in with_neighbours(summed(places)) if needs_core(one)]
     if looks < FEWEST or sum(one.turns for one in lines) < FEWEST_TURNS or not found:
         return None

@@ -60,7 +60,7 @@ def told_apart(run: Run, loader: int) -> Apart | None:
     """What looks at the loop of a loader say; None without enough of them."""
     lines = run.looks(loader)
     turns = sum(one.turns for one in lines)
-    places = summed(one for line in lines for one in line.places if not (one.early or one.after))
+    places = summed(one for line in lines for one in line.places if one.early == one.after)  # both: after the last step
     looks = sum(one.looks for one in places)
     if looks < FEWEST or turns < FEWEST_TURNS:
         return None
@@ -71,7 +71,8 @@ def told_apart(run: Run, loader: int) -> Apart | None:
     most = max(others, key=lambda one: one.looks, default=None)
     return Apart(
         share.get("device", 0.0), share.get("callbacks", 0.0), share.get("unsure", 0.0),
-        lines[0].file, most.line if most else 0, most.functions[0] if most and most.functions else "",
+        (most and most.file) or lines[0].file, most.line if most else 0,
+        most.functions[0] if most and most.functions else "",
     )  # fmt: skip
 
 

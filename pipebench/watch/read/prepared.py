@@ -8,7 +8,7 @@ without a loader or a device, what needs no core there waits for data: for a que
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pipebench.results.watched import PhaseResult, WatchResult
@@ -48,7 +48,7 @@ class Prepared:
 def prepared(run: Run, loader: int) -> Prepared | None:
     """What looks at the loop of a loader say; None if they found no such work, or are too few."""
     lines = run.looks(loader)
-    early = [one for line in lines for one in line.places if one.early]
+    early = [one for line in lines for one in line.places if one.early and not one.after]
     looks = looks_at_forward(lines)
     on_device = in_waits(run.turns(loader)) is not None  # then a line of the loop may copy to it
     before = [one for one in early if one.functions or not on_device]
@@ -61,6 +61,16 @@ def prepared(run: Run, loader: int) -> Prepared | None:
     share = sum(one.looks for one in found) / looks
     function = most.functions[0] if most.functions else ""
     return Prepared(share, most.file or lines[0].file, most.line, function, rests=not needs_core(most))
+
+
+def late_share(run: Run, loader: int) -> float:
+    """The share of what comes before the backward that is other work after the last step, in a loop without a loader.
+
+    0 if looks do not say it.
+    """
+    lines = run.looks(loader)
+    late = sum(one.looks for line in lines for one in line.places if one.early and one.after)
+    return late / looks_at_forward(lines) if late >= FEWEST else 0.0
 
 
 def looks_at_forward(lines: Iterable[LoopLooks]) -> int:
@@ -132,8 +142,18 @@ def with_prepared(run: Run, phases: Iterable[PhaseResult], loaders: Iterable[int
     spent = {one: sum(sum(line.phases_ns[FORWARD : FORWARD + 1]) for line in run.turns(one)) for one in loaders}
     told = {one: found.share for one in spent if (found := prepared(run, one)) is not None}
     share = sum(told[one] * spent[one] for one in told) / max(1, sum(spent.values()))
-    for one in phases:
+    by_name = {one.phase: one for one in phases}
+    if (before := by_name.get("before-backward")) and (late := late_share(run, NO_LOADER)):
+        by_name["before-backward"], moved_s = _scaled(before, 1 - late), before.s_per_iteration * late
+        share = share / (1 - late) if late < 1 else 0.0
+        other = by_name["other"]
+        by_name["other"] = PhaseResult("other", other.s_per_iteration + moved_s, other.share + before.share * late)
+    for one in by_name.values():
         if one.phase in FORWARDS and share:
-            yield PhaseResult(ROW, one.s_per_iteration * share, one.share * share)
-            one = PhaseResult(one.phase, one.s_per_iteration * (1 - share), one.share * (1 - share))
+            yield replace(_scaled(one, share), phase=ROW)
+            one = _scaled(one, 1 - share)
         yield one
+
+
+def _scaled(one: PhaseResult, part: float) -> PhaseResult:
+    return PhaseResult(one.phase, one.s_per_iteration * part, one.share * part)

@@ -53,7 +53,8 @@ class PlaceLooks(NamedTuple):
     what its first function called, `ns` passed. In `cpu_ns` of that the thread used a core, or waited for one. `early`
     is true before the first call of a model in an iteration: the clock takes all work there for forward. `file` is
     where the line is, if not in the file of the loop. `after` is true where Python loops of the user's own code ran
-    after that call and before the backward: the clock takes that for forward, too.
+    after that call and before the backward: the clock takes that for forward, too. Both are true below the optimiser's
+    last step in a loop without a loader: there, an iteration begins with that step.
     """
 
     line: int

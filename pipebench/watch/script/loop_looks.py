@@ -41,6 +41,7 @@ from pipebench.watch.script.loop_place import (
     loops_around,
     module_calls,
     note_first,
+    note_last,
     taking,
     told_at,
 )
@@ -103,6 +104,7 @@ class _OfLoader:
     frozen: FrozenModules = field(default_factory=FrozenModules)
     model: dict[CodeType, int] = field(default_factory=dict)  # the lines from the loop to a model's call, first of each
     sought: bool = False  # whether a look has met forward, and no model yet
+    trained: dict[CodeType, int] = field(default_factory=dict)  # the same to the last step, without a loader
 
 
 class LoopLooker:
@@ -157,7 +159,11 @@ class LoopLooker:
     def stepped(self, loader: int) -> None:
         """Notes that an iteration of a loop without a loader ends. The caller is inside its optimiser's step."""
         if self._is_followed():
-            self._turns(loader, next(loops_around(sys._getframe(1)), None))
+            frame = sys._getframe(1)
+            loop = next(loops_around(frame), None)
+            self._turns(loader, loop)
+            if loop is not None and (own := self._of.get(loader)) is not None:
+                note_last(own.trained, frame, loop.frame)
 
     def left(self, frame: FrameType | None) -> None:
         """Notes that the pass is over: what comes now is in the loop around it, if there is one. See `came`."""
@@ -193,7 +199,8 @@ class LoopLooker:
         self._written = now + max(_WRITTEN_EACH_S, (now - self._began) / _OF_THE_RUN)
         found = {loader: own for loader, own in self._of.items() if own.turns}
         for loader, own in found.items():
-            self._of[loader] = _OfLoader(own.file, model=own.model, sought=own.sought, frozen=own.frozen)
+            kept = {name: getattr(own, name) for name in ("model", "sought", "frozen", "trained")}
+            self._of[loader] = _OfLoader(own.file, **kept)
         for loader, own in found.items():
             places = [
                 PlaceLooks(key.line, list(key.functions), one.looks, one.turns, one.ns, one.cpu_ns, *key[2:])
@@ -325,6 +332,9 @@ class LoopLooker:
         leaves = leaves_before(place.path, own.model) if forward and not trains else None
         if leaves is not None:
             return _told(own, place, leaves, early=True)
+        late = leaves_after(place.path, own.trained) if forward and not trains else None
+        if late is not None:
+            return _told(own, place, late, early=True)._replace(after=True)
         if loop.loader == BETWEEN:
             return _told(own, place, 0, early=False)
         if not (forward or trains):

@@ -179,7 +179,10 @@ def leaves_before(path: Sequence[tuple[CodeType, int]], model: Mapping[CodeType,
 
 
 def leaves_after(path: Sequence[tuple[CodeType, int]], model: Mapping[CodeType, int]) -> int | None:
-    """At which call of this way it leaves the one to the model's first call, if that is in a line below; else None."""
+    """At which call of this way it leaves the one to the model's first call, if that is in a line below; else None.
+
+    So does `model` with the way to the optimiser's last step.
+    """
     for place, (code, line) in enumerate(path):
         first = model.get(code)
         if first is None or line != first:
@@ -213,6 +216,14 @@ def note_first(model: dict[CodeType, int], path: Sequence[tuple[CodeType, int]])
     for code, line in path:
         before = model.get(code)
         model[code] = line if before is None else min(before, line)
+
+
+def note_last(trained: dict[CodeType, int], frame: FrameType, loop: FrameType) -> None:
+    """Keeps the last line of each function from the loop to an optimiser's step. `frame` is inside it."""
+    for one in outwards(frame):
+        trained[one.f_code] = max(trained.get(one.f_code, 0), one.f_lineno)
+        if one is loop:
+            return
 
 
 def outwards(frame: FrameType | None) -> Iterator[FrameType]:

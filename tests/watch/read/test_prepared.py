@@ -130,6 +130,21 @@ def test_in_a_loop_without_a_loader_workers_of_one_could_make_the_batches() -> N
     assert "a DataLoader (num_workers=1), beside the training, could save about" in text
 
 
+@pytest.mark.parametrize("file", ["", "a/step.py"])
+def test_after_the_last_step_of_a_loop_without_a_loader_it_is_work_besides_training(file: str) -> None:
+    run = Planted()
+    run.loader(0, **{**TRAINS, "forward": 1400, "other": 100}, workers=0, cpu=1000)
+    update = AUGMENTS._replace(functions=["Meter.update"], line=70, after=True, looks=50, file=file)
+    run.lines.append(_looks(update, AUGMENTS._replace(looks=25), forward=25, loader=0))
+    account = run.account(2)
+    rows = {one.code: one.s for one in account.rows}
+    assert rows["other"] == pytest.approx(0.8) and rows["prepare"] == pytest.approx(0.35)
+    assert rows["before-backward"] == pytest.approx(0.35)
+    (cause,) = (one for one in account.causes if one.code == "callbacks")
+    assert (cause.s, cause.recoverable_s) == (pytest.approx(0.8), pytest.approx(0.8))
+    assert cause.values == {"file": file or "a/train.py", "line": 70, "function": "Meter.update"}
+
+
 WAITS = AUGMENTS._replace(functions=["Feeder.next"], cpu_ns=50_000)
 
 

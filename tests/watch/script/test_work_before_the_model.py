@@ -154,3 +154,30 @@ def test_in_the_loop_of_a_library_the_user_s_own_line_is_told(looker):
     (place,) = [one for one in line.places if one.early]
     assert (line.file, place.file, place.line) == (LIBRARY, __file__, training_step.__code__.co_firstlineno + 1)
     assert place.functions[0].endswith("augmented")
+
+
+def test_what_a_loop_without_a_loader_does_after_its_last_step_is_no_work_before_the_model(looker):
+    at_work, model = seen_from_outside(looker.of), Model()
+    looker.of.early = lambda loader: True
+    optimiser = SimpleNamespace(step=lambda: looker.of.stepped(0))
+
+    def crop():
+        at_work()
+
+    def update():
+        at_work()
+
+    def train_step():
+        crop()
+        model(at_work)
+        optimiser.step()  # as of a discriminator
+        optimiser.step()
+        update()
+
+    for _ in range(4):
+        train_step()
+    looker.of.end()
+    places = {one.functions[0].rpartition(".")[2]: one for one in looker.written[0].places if one.functions}
+    assert (places["crop"].early, places["crop"].after) == (True, False)
+    assert (places["update"].early, places["update"].after) == (True, True)
+    assert places["update"].line == train_step.__code__.co_firstlineno + 5
