@@ -324,7 +324,9 @@ def next_command(result: WatchResult, *, of_command: bool) -> str | None:
         return None if own.startswith("--") else f"Then: `pipebench watch -- python {own}` watches what it starts, too."
     if (rank := next((one.values for one in result.notes if one.code == ONE_OF_RANKS), None)) is not None:
         return f"This is rank {rank['rank']} of {rank['of']}. {_of_all_ranks(None if of_command else own)}"
-    if found.limit in ("no-loader", "not-followed") and not (result.spans or found.phase == "prepare"):
+    first = next(iter(result.account.causes), None) if result.account is not None else None
+    told = first is not None and "line" in first.values  # where the time goes is known
+    if found.limit in ("no-loader", "not-followed") and not (result.spans or found.phase == "prepare" or told):
         return own and (
             f"Then: `pipebench watch --span __main__:FUNCTION {own}`, with the function that gives the loop a batch, "
             "shows its share."

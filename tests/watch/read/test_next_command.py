@@ -44,6 +44,13 @@ def test_the_next_command_is_of_what_the_user_started(started: str, own: str) ->
     assert f"`pipebench watch --span __main__:FUNCTION {own}`" in (next_command(untold, of_command=False) or "")
 
 
+def test_in_a_loop_without_a_loader_no_span_is_asked_for_where_the_line_is_known() -> None:
+    cause = Cause("callbacks", 3.0, 3.0, values={"file": "train.py", "line": 70, "function": "Meter.update"})
+    found = replace(watched(), verdict=Verdict("no-loader"), spans=(), started="train.py")
+    known = replace(found, account=replace(made_up.account(), causes=(cause,)))
+    assert next_command(known, of_command=False) is None
+
+
 def test_where_no_change_is_certain_the_bound_comes_next_with_its_price() -> None:
     found = replace(watched(), next_move=None, verdict=Verdict("data"), bound=None, started="train.py --lr 3")
     assert next_command(found, of_command=False) == (
