@@ -29,11 +29,10 @@ def start_up(one: Cause, values: Any, part: str) -> str:
 
 def _kept(one: Cause, values: Any) -> str:
     """What workers that live on would save; where they cannot, for their loader's data differ, no workers."""
-    anew = values.get("again") and not values.get("made_by")
-    why = made_anew(values.get("called_by", ""))
-    times = f"{counted(values['again'], 'time')}{why}" if anew else ""
+    times = counted(values.get("again", 0), "time") + made_anew(values.get("called_by", ""))
     if values.get("remade") == "other":
         return f" The loader was made anew {times}, for other data: workers cannot live on." + _without(one, values)
+    anew = values.get("again") and not values.get("made_by")
     return (f" The loader was made anew {times}." if anew else "") + saving(one, living_on(values))
 
 

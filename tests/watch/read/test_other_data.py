@@ -14,7 +14,7 @@ from pipebench.remedies import persistent_workers
 from pipebench.render.watch_verdict import next_move
 from pipebench.watch.read.gather import Process
 from pipebench.watch.read.moves import in_its_words, move_of_run
-from pipebench.watch.record.lines import FetchSums, PassBegun
+from pipebench.watch.record.lines import CodePlace, FetchSums, LoaderFound, PassBegun
 
 
 def _clients(remade: str, start_up: int = 400, making_s: float = 0.5, **how: Any) -> Planted:
@@ -64,6 +64,14 @@ def test_of_other_data_no_workers_are_the_change_where_they_cost_more_than_they_
     assert _move(account, remade="other").startswith(
         "Next: set num_workers to 0 for loader 1. It is made anew for other"
     )
+
+
+def test_of_other_data_the_times_are_told_also_where_a_library_made_the_loader() -> None:
+    run = _clients("other")
+    made = [CodePlace("/lib/python3.11/site-packages/transformers/trainer.py", 1)]
+    run.lines = [replace(one, made=made) if isinstance(one, LoaderFound) else one for one in run.lines]
+    text = said(run.account())
+    assert "The loader was made anew 9 times, for other data: workers cannot live on." in text
 
 
 def test_of_other_data_nothing_is_promised_where_making_takes_longer_than_the_waits() -> None:
