@@ -14,7 +14,7 @@ from pipebench.results.account import Account, AccountRow
 from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.begins import first_made_ns
 from pipebench.watch.read.collectives import other_alone_s
-from pipebench.watch.read.described import remade, single
+from pipebench.watch.read.described import again, remade, single
 from pipebench.watch.read.device_idle import besides_share, in_waits
 from pipebench.watch.read.gather import NO_LOADER, Place, Process, Run, loaders_found
 from pipebench.watch.read.in_loop import told_apart
@@ -238,8 +238,7 @@ def _idle_shares(run: Run, loader: int, spent: Sequence[int]) -> dict[str, float
     waits = sum(one.phases_ns[WAIT] for one in turns) - sum(first for _, first in later)  # as in `idle`: no start-up
     share = min(1.0, idle.s * sum(count for count, _ in later) / (waits * _NS)) if waits else 0.0
     besides = besides_share(run, loader)
-    lines = (one for process in run.of_script() for one in process.of(LoopSums) if one.loader == loader)
-    asked = sum(sum(one.wait_parts_ns[SAMPLER : SAMPLER + 1]) for one in lines)
+    asked = sum(sum(one.wait_parts_ns[SAMPLER : SAMPLER + 1]) for one in run.of_loader(LoopSums, loader))
     of_waits = min(1.0, asked / max(1, spent[ROWS.index("sampler")]))
     other = {} if besides is None else {"other": besides}
     return {**dict.fromkeys(_WAITS, share), "sampler": 1 - of_waits + of_waits * share, **other}
@@ -288,7 +287,7 @@ def start_up_saving_ns(run: Run, one: LoaderFound, spent: Spent) -> dict[Place, 
     A later pass must still make its first batch, and that is not saved. Its making is taken from the worker's record.
     """
     passes = sorted(place for place in spent.passes if place[0] == one.loader)
-    living = one.persistent and not _made_again(run, one.loader)
+    living = one.persistent and not again(run, one.loader)
     if not one.workers or living or not one.can_persist or len(passes) < 2:
         return {}
     made = first_made_ns(run, one)
@@ -330,11 +329,6 @@ def _one_iterator_ns(run: Run, one: LoaderFound, spent: Spent) -> dict[Place, di
         place: {"start-up": max(0, spent.passes[place][start] - each), "end-of-pass": spent.passes[place][end]}
         for place in passes[1:]
     }
-
-
-def _made_again(run: Run, loader: int) -> bool:
-    """Whether the loader was made anew for later passes. Then its workers cannot live on."""
-    return any(one.again for process in run.of_script() for one in process.of(PassBegun) if one.loader == loader)
 
 
 def _share(saving: Mapping[Place, Mapping[str, int]], passes: Iterable[Place]) -> dict[str, int]:

@@ -78,7 +78,7 @@ def spans(seen: Seen) -> Iterable[Cause]:
 def _spans(seen: Seen, loader: int) -> Counter[str]:
     """The nanoseconds of each function of `--span` in the loop of a loader."""
     found = Counter[str]()
-    for one in (line for process in seen.run.of_script() for line in process.of(LoopSums) if line.loader == loader):
+    for one in seen.run.of_loader(LoopSums, loader):
         for name, ns in one.spans_ns.items():
             found[name.removesuffix(WITHOUT_GRADIENTS)] += ns
     return found

@@ -39,14 +39,14 @@ class Beside(NamedTuple):
 def busy_threads(seen: Seen) -> Iterable[Cause]:
     """The threads that hold up each loop. With a device, a loop may wait for that: then nothing is said to be saved."""
     for one in seen.in_loop:
-        found = beside(seen.run.beside(one.loader))
+        found = beside(seen.run.of_loader(ThreadsBeside, one.loader))
         if found is not None:
             loop_s = sum(row.s for row in seen.rows(loader=one.loader) if row.code not in _NOT_ITS_LOOP)
             rivals = seen.result.taken_cores + sum(map(cores_of, seen.workers(one)))
             rivals += max(found.cores, (seen.script_cores(one) or 0.0) - 1.0)
             core_s = found.core_share * found.cores / rivals * loop_s
             spent = found.share * loop_s + core_s
-            saved = None if seen.result.device_idle is not None else spent
+            saved = None if seen.on_device else spent
             values = {**_values(found), "core_s": core_s}
             yield Cause(CODE, spent, saved, one.loader, values, unsure=len(found.threads) > 1)
 

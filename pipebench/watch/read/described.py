@@ -47,14 +47,12 @@ def called_by(made: Sequence[CodePlace]) -> str:
 
 def again(run: Run, loader: int) -> int:
     """How often a loader was made anew."""
-    begun = (one for process in run.of_script() for one in process.of(PassBegun) if one.loader == loader)
-    return max((one.again for one in begun), default=0)
+    return max((one.again for one in run.of_loader(PassBegun, loader)), default=0)
 
 
 def remade(run: Run, loader: int) -> Remade:
     """What the datasets were with which a loader was made anew."""
-    begun = [one for process in run.of_script() for one in process.of(PassBegun) if one.loader == loader]
-    return next((one.remade for one in reversed(begun) if one.again), "same")
+    return next((one.remade for one in reversed(run.of_loader(PassBegun, loader)) if one.again), "same")
 
 
 def single(run: Run, loader: int) -> Literal["left", "whole"] | None:
@@ -62,10 +60,8 @@ def single(run: Run, loader: int) -> Literal["left", "whole"] | None:
 
     They were left with their first batch, as in `next(iter(loader))`, or it was the whole pass. Warm-up counts here.
     """
-    script = run.of_script()
-    begun = sum(one.loader == loader for process in script for one in process.of(PassBegun))
-    ended = sum(one.loader == loader for process in script for one in process.of(PassEnded))
-    lines = [one for process in script for one in process.of(LoopSums) if one.loader == loader]
+    begun, ended = len(run.of_loader(PassBegun, loader)), len(run.of_loader(PassEnded, loader))
+    lines = run.of_loader(LoopSums, loader)
     turns = sum(one.turns for one in lines)
     if begun < 2 or any(one.first or one.turns > 1 for one in lines):
         return None

@@ -38,7 +38,7 @@ def loader_result(run: Run, described: LoaderFound) -> LoaderResult:
         start_method=described.start_method,
         watched=workers_seen or not described.workers,
         training=any(one.trained for one in turns),
-        passes=sum(one.loader == number for process in run.of_script() for one in process.of(PassBegun)),
+        passes=len(run.of_loader(PassBegun, number)),
         iterations=made,
         s_per_iteration=waits / later + rest / made if later else None,
         wait_s_per_iteration=waits / later if later else None,
@@ -91,9 +91,7 @@ def _first_batch(turns: LoopSums) -> int | None:
 
 def _later_startup(run: Run, loader: int) -> float | None:
     """The same start-up time, as the mean over the later passes that are shown."""
-    begun = {
-        one.number: one.begin for process in run.of_script() for one in process.of(PassBegun) if one.loader == loader
-    }
+    begun = {one.number: one.begin for one in run.of_loader(PassBegun, loader)}
     found = [
         at - begun[one.number_of_pass]
         for one in run.turns(loader)
@@ -104,12 +102,7 @@ def _later_startup(run: Run, loader: int) -> float | None:
 
 def _pass_end(run: Run, loader: int) -> float | None:
     """Mean seconds of the last `next()` of a pass, over the passes that came to their end."""
-    found = [
-        one.wait_ns
-        for process in run.of_script()
-        for one in process.of(PassEnded)
-        if one.loader == loader and one.how == "exhausted"
-    ]
+    found = [one.wait_ns for one in run.of_loader(PassEnded, loader) if one.how == "exhausted"]
     return sum(found) * _NS / len(found) if found else None
 
 

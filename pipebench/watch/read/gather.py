@@ -26,6 +26,7 @@ from pipebench.watch.record.lines import (
     Moment,
     NewStage,
     PassBegun,
+    PassEnded,
     ProcessStarted,
     StageName,
 )
@@ -38,6 +39,7 @@ Place = tuple[int, int]
 _OF_TRAINING = (ROWS.index("backward"), ROWS.index("optimiser"))
 Kind = TypeVar("Kind", bound=Line)
 Summed = TypeVar("Summed", FetchSums, LoopSums)
+OfLoader = TypeVar("OfLoader", LoopLooks, LoopSums, PassBegun, PassEnded, ThreadsBeside)
 
 
 class Process:
@@ -205,13 +207,13 @@ class Run:
             if one.loader == loader
         ]
 
+    def of_loader(self, kind: type[OfLoader], loader: int) -> list[OfLoader]:
+        """The lines of one kind that the script's processes wrote about a loader, also in the warm-up."""
+        return [one for process in self.of_script() for one in process.of(kind) if one.loader == loader]
+
     def looks(self, loader: int) -> list[LoopLooks]:
         """What looks at the loop of a loader found, also in the warm-up."""
-        return [one for process in self.of_script() for one in process.of(LoopLooks) if one.loader == loader]
-
-    def beside(self, loader: int) -> list[ThreadsBeside]:
-        """What looks found of other threads beside the loop of a loader, also in the warm-up."""
-        return [one for process in self.of_script() for one in process.of(ThreadsBeside) if one.loader == loader]
+        return self.of_loader(LoopLooks, loader)
 
     def sums(self, loader: int) -> list[tuple[Process, FetchSums]]:
         return [

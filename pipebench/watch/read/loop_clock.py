@@ -24,7 +24,7 @@ class LoopClock:
         lines = next((process.of(TimeSpent) for process in run.of_script()), [])
         if not any(one.loader == loader for line in lines for one in line.passes):
             lines = []
-        begun = [one for process in run.of_script() for one in process.of(PassBegun) if one.loader == loader]
+        begun = run.of_loader(PassBegun, loader)
         self._begins = sorted(one.begin for one in begun)
         described = loaders_found(run.processes).get(loader)
         self._persistent = described is not None and described.persistent

@@ -75,13 +75,11 @@ class Seen:
 
     def batches(self, loader: LoaderResult) -> int:
         """The iterations over a loader in the whole run, as the account is: also those of the warm-up."""
-        lines = (one for process in self.run.of_script() for one in process.of(LoopSums))
-        return sum(one.turns for one in lines if one.loader == loader.loader)
+        return sum(one.turns for one in self.run.of_loader(LoopSums, loader.loader))
 
     def from_pass_to_pass_s(self, loader: LoaderResult) -> float | None:
         """The mean time from the begin of a pass to that of the next one, with what the script does between them."""
-        lines = (one for process in self.run.of_script() for one in process.of(PassBegun))
-        begins = sorted(one.begin for one in lines if one.loader == loader.loader)
+        begins = sorted(one.begin for one in self.run.of_loader(PassBegun, loader.loader))
         return (begins[-1] - begins[0]) / 1e9 / (len(begins) - 1) if len(begins) > 1 else None
 
     def workers(self, loader: LoaderResult) -> list[WorkerResult]:
