@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from pipebench.results.account import LITTLE
 from pipebench.units import counted, percent, printable, seconds
 
 _EVEN = " It takes as long in each iteration and needs no core, so it may be a wait for a device."
@@ -36,41 +37,6 @@ def python_loops(values: Any, part: str, saved_s: float | None) -> str:
     )
 
 
-def spans(values: Any, part: str) -> str:
-    """The sentence on functions of `--span`, which took `part`."""
-    return f"Functions of --span took {part} in the loop; the longest is {values['function']}."
-
-
-def validating_less(values: Any) -> str:
-    """The sentence on how often a loop inside training ran, and what half as many would save."""
-    if "seldom_s" not in values:
-        return ""
-    return (
-        f" One came after about {counted(round(values['every']), 'iteration')} of training: half as many would save "
-        f"about {seconds(values['seldom_s'])} (predicted, not tried)."
-    )
-
-
-def few_samples(values: Any) -> str:
-    """The sentence on small batches of which a step takes several; "" if they are none."""
-    if "of_step" not in values:
-        return ""
-    return (
-        f" A batch has {counted(values['samples'], 'sample')}, and a step of the optimiser takes about "
-        f"{values['of_step']} batches: larger ones may take less for each sample (not tried)."
-    )
-
-
-def small_batches(values: Any, part: str, saved_s: float) -> str:
-    """The sentence on batches of a few samples of which one step takes several: handing them over took `part`."""
-    return (
-        f"Batches of {counted(values['samples'], 'sample')}, about {values['of_step']} for each step of the optimiser: "
-        f"handing {values['batches']:,} batches over one by one took {part}. Larger batches, with as many samples for "
-        f"a step, could save about {seconds(saved_s)} of that (predicted, not tried). What training itself takes less "
-        "with them is not known."
-    )
-
-
 def between(values: Any, part: str) -> str:
     """The sentence on work between the loops, which took `part`."""
     return f"Between the loops (checkpoints, other work) it took {part}.{_most(values)}"
@@ -81,7 +47,7 @@ def busy_thread(values: Any, spent_s: float, part: str) -> str:
     thread = f"the thread {printable(values['thread'])}"
     if values["threads"] > 1:
         thread = f"{values['threads']} threads (such as {printable(values['thread'])})"
-    core = f", {seconds(values['core_s'])} of it without a core" if values["core_s"] >= 0.01 * spent_s else ""
+    core = f", {seconds(values['core_s'])} of it without a core" if values["core_s"] >= LITTLE * spent_s else ""
     return (
         f"Another thread of the script keeps the interpreter (the GIL) from the loop: that held it up for {part}{core}."
         f" Beside it, {thread} used {values['cores']:.1f} cores in {values['function']} ({_where(values)})."

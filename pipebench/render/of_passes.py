@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipebench.render import in_loop
 from pipebench.render.frameworks import made_anew, setting
 from pipebench.results.account import LITTLE, Cause
 from pipebench.units import counted, seconds
@@ -94,10 +93,20 @@ def validation(one: Cause, values: Any, part: str) -> str:
     if "batch" in values:
         said += f" A batch has {counted(values['batch'], 'sample')} there, and {values['trains']} in training: larger "
         said += "ones cost less."
-    said += in_loop.validating_less(values)
+    said += _less_often(values)
     if (waits := values.get("waits_s", 0.0)) >= LITTLE * one.s > 0:
         said += f" Up to {seconds(waits)} of that could be saved by faster loading (predicted, not tried)."
     if "kept" in values:
         said += " Training takes no batch from a loader. If it uses these, take them from the loader in the training "
         said += "loop: then workers make them meanwhile."
     return said
+
+
+def _less_often(values: Any) -> str:
+    """The sentence on how often a loop inside training ran, and what half as many would save."""
+    if "seldom_s" not in values:
+        return ""
+    return (
+        f" One came after about {counted(round(values['every']), 'iteration')} of training: half as many would save "
+        f"about {seconds(values['seldom_s'])} (predicted, not tried)."
+    )

@@ -71,6 +71,11 @@ class Cause:
         return saved if saved >= LITTLE * self.s else 0.0
 
     @property
+    def doubtful(self) -> bool:
+        """Whether it stands behind the others: a wait for a device is possible, or a change of results."""
+        return "even" in self.values or "varies" in self.values
+
+    @property
     def at_most_s(self) -> float:
         """The most that could be saved as far as is known: all of it, where nothing is known."""
         return self.s if self.recoverable_s is None else self.recoverable_s

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pipebench.results.account import Cause
 from pipebench.watch.read.gather import Run
-from pipebench.watch.read.in_loop import FEWEST, FEWEST_TURNS, needs_core, summed, with_neighbours
+from pipebench.watch.read.in_loop import as_values, enough, needs_core, place_of, summed, with_neighbours
 from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.read.prepared import FORWARDS, ROW, looks_at_forward
 from pipebench.watch.record.lines import LoopSums
@@ -42,11 +42,11 @@ def after_model(run: Run, loader: int, spans: Collection[str] = ()) -> AfterMode
     looks = looks_at_forward(lines) - sum(one.looks for one in apart)
     places = [one for one in forward if one.after and not one.early and one not in apart]
     found = [one for one in with_neighbours(summed(places)) if needs_core(one)]
-    if looks < FEWEST or sum(one.turns for one in lines) < FEWEST_TURNS or not found:
+    if not enough(lines, looks) or not found:
         return None
     most = max(_by_first_call(found), key=lambda one: one.looks)
     share = sum(one.looks for one in found) / looks
-    return AfterModel(share, most.file or lines[0].file, most.line, most.functions[0] if most.functions else "")
+    return AfterModel(share, *place_of(most, lines))
 
 
 def _by_first_call(places: Iterable[PlaceLooks]) -> list[PlaceLooks]:
@@ -62,8 +62,7 @@ def python_loops(seen: Seen) -> Iterable[Cause]:
         spent = told.share * seen.s(*FORWARDS, ROW, loader=one.loader)
         if spent < _LARGE * seen.loops_s:
             continue
-        values: dict[str, str | int | float] = {"file": told.file, "line": told.line}
-        values |= {"function": told.function} if told.function else {}
+        values = as_values(told.file, told.line, told.function)
         yield Cause("python-loops", spent, None if seen.on_device else spent, one.loader, values)
 
 

@@ -378,4 +378,4 @@ def causes(run: Run, result: WatchResult, account: Account, grown: Mapping[int, 
 
 
 def _place(one: Cause) -> tuple[bool, bool, float, float]:
-    return one.code != "left-on", "even" in one.values or "varies" in one.values, -one.ranked_s, -one.s
+    return one.code != "left-on", one.doubtful, -one.ranked_s, -one.s

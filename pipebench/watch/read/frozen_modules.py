@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.gather import Run
-from pipebench.watch.read.in_loop import FEWEST, FEWEST_TURNS, words_of
+from pipebench.watch.read.in_loop import enough, words_of
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.prepared import FORWARDS, ROW, looks_at_forward
 from pipebench.watch.record.trial_lines import LoopLooks, ModuleLooks
@@ -59,7 +59,7 @@ def frozen(run: Run, loader: int) -> Frozen | None:
     modules = [one for lines in of_each if lines for one in lines[-1].frozen]
     lines = run.looks(loader)
     looks, own = looks_at_forward(lines) + sum(one.later_looks for one in lines), sum(one.looks for one in modules)
-    if looks < FEWEST or own < _FEWEST or sum(one.turns for one in lines) < FEWEST_TURNS:
+    if not enough(lines, looks) or own < _FEWEST:
         return None
     return Frozen(max(modules, key=lambda one: one.looks), len(modules), min(1.0, own / looks))
 

@@ -17,7 +17,7 @@ from typing import Literal
 
 from pipebench.watch.read.device_idle import besides_share
 from pipebench.watch.read.gather import Run
-from pipebench.watch.record.trial_lines import BETWEEN, PlaceLooks
+from pipebench.watch.record.trial_lines import BETWEEN, LoopLooks, PlaceLooks
 
 Kind = Literal["device", "callbacks", "unsure"]
 FEWEST = 20  # looks
@@ -59,21 +59,34 @@ class Apart:
 def told_apart(run: Run, loader: int) -> Apart | None:
     """What looks at the loop of a loader say; None without enough of them."""
     lines = run.looks(loader)
-    turns = sum(one.turns for one in lines)
     places = summed(one for line in lines for one in line.places if one.early == one.after)  # both: after the last step
     looks = sum(one.looks for one in places)
-    if looks < FEWEST or turns < FEWEST_TURNS:
+    if not enough(lines, looks):
         return None
-    idle = besides_share(run, loader)
+    turns, idle = sum(one.turns for one in lines), besides_share(run, loader)
     kinds = [(kind_of(one, turns, idle), one) for one in with_neighbours(places)]
     share = {kind: sum(one.looks for found, one in kinds if found == kind) / looks for kind, _ in kinds}
     others = [one for kind, one in kinds if kind != "device"]
     most = max(others, key=lambda one: one.looks, default=None)
-    return Apart(
-        share.get("device", 0.0), share.get("callbacks", 0.0), share.get("unsure", 0.0),
-        (most and most.file) or lines[0].file, most.line if most else 0,
-        most.functions[0] if most and most.functions else "",
-    )  # fmt: skip
+    shares = share.get("device", 0.0), share.get("callbacks", 0.0), share.get("unsure", 0.0)
+    return Apart(*shares, *place_of(most, lines)) if most is not None else Apart(*shares)
+
+
+def enough(lines: Sequence[LoopLooks], looks: int) -> bool:
+    """Whether so many looks, of those that these lines are of, say how a loop divides its time."""
+    return looks >= FEWEST and sum(one.turns for one in lines) >= FEWEST_TURNS
+
+
+def place_of(place: PlaceLooks, lines: Sequence[LoopLooks]) -> tuple[str, int, str]:
+    """The file, the line, and the function that is called there ("": the line itself ran)."""
+    return place.file or lines[0].file, place.line, place.functions[0] if place.functions else ""
+
+
+def as_values(file: str, line: int, function: str) -> dict[str, str | int | float]:
+    """A place in the user's own code, as the values of a cause; none if it is not known."""
+    if not line:
+        return {}
+    return {"file": file, "line": line, **({"function": function} if function else {})}
 
 
 def between_loops(run: Run) -> dict[str, str | int | float]:
@@ -84,8 +97,7 @@ def between_loops(run: Run) -> dict[str, str | int | float]:
     most = max(places, key=lambda one: one.looks, default=None)
     if most is None or looks < FEWEST or 2 * most.looks < looks:
         return {}
-    called = {"function": most.functions[0]} if most.functions else {}
-    return {"file": most.file or lines[0].file, "line": most.line, **called}
+    return as_values(*place_of(most, lines))
 
 
 def made_between(run: Run, dataset: str) -> tuple[float, dict[str, str | int | float]]:
@@ -100,7 +112,8 @@ def made_between(run: Run, dataset: str) -> tuple[float, dict[str, str | int | f
     if looks < FEWEST or not made:
         return 0.0, {}
     most = max(within, key=lambda one: one.looks)
-    return made / looks, {"file": most.file or lines[0].file, "line": most.line, "function": name}
+    file, line, _ = place_of(most, lines)
+    return made / looks, as_values(file, line, name)
 
 
 def summed(places: Iterable[PlaceLooks]) -> list[PlaceLooks]:

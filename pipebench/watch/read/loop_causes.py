@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pipebench.results.account import Cause
 from pipebench.watch.read.collectives import other_alone_s
 from pipebench.watch.read.gather import NO_LOADER, Run
-from pipebench.watch.read.in_loop import Apart
+from pipebench.watch.read.in_loop import Apart, as_values
 from pipebench.watch.read.like_a_device import like_a_device
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.prepared import ROW, idle_of, moved, prepared
@@ -62,9 +62,8 @@ def preparing(seen: Seen) -> Iterable[Cause]:
     for one in seen.in_loop:
         spent, told = seen.s(ROW, loader=one.loader), prepared(seen.run, one.loader)
         if spent and told is not None:
-            values: dict[str, str | int | float] = {"file": told.file, "line": told.line, "workers": one.workers}
+            values = {**as_values(told.file, told.line, told.function), "workers": one.workers}
             values |= {"no_loader": 1} if one.loader == NO_LOADER else {}
-            values |= {"function": told.function} if told.function else {}
             values |= {"rests": 1} if told.rests else {}
             saves = moved(spent, sum(row.s for row in seen.rows(loader=one.loader)), idle[one.loader])
             if saves is not None and saves.workers > one.workers and not told.rests:
@@ -97,9 +96,7 @@ def _called(seen: Seen, apart: Sequence[tuple[float, Apart]], saved: float | Non
     spent = min(_alone_s(seen), sum(s * (1 - told.device) for s, told in apart))
     _, most = max(apart, key=lambda one: one[0] * (1 - one[1].device))
     unsure = sum(s * told.unsure for s, told in apart) > 0.5 * spent and not seen.on_device
-    values = _idle(seen) | ({"even": 1} if unsure else {})
-    if most.line:
-        values |= {"file": most.file, "line": most.line, **({"function": most.function} if most.function else {})}
+    values = _idle(seen) | ({"even": 1} if unsure else {}) | as_values(most.file, most.line, most.function)
     yield Cause("callbacks", spent, spent if saved is None else min(spent, saved), values=values, unsure=unsure)
 
 

@@ -285,7 +285,7 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
     matters to the run, so the move does not matter either.
     """
     saving = [one for one in causes if one.saving_s]
-    largest = max(saving, key=lambda one: (not {"even", "varies"} & set(one.values), one.saving_s), default=None)
+    largest = max(saving, key=lambda one: (not one.doubtful, one.saving_s), default=None)
     first = next((one for one in causes if one.code == "left-on"), largest)  # all else holds only with it
     if first is None:
         return None

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pipebench.results.watched import PhaseResult, WatchResult
 from pipebench.watch.read.device_idle import in_waits
 from pipebench.watch.read.gather import NO_LOADER, Run
-from pipebench.watch.read.in_loop import FEWEST, FEWEST_TURNS, needs_core, summed, with_neighbours, words_of
+from pipebench.watch.read.in_loop import FEWEST, enough, needs_core, place_of, summed, with_neighbours, words_of
 from pipebench.watch.read.moves import busy, idle_cores, room_of
 from pipebench.watch.record.record_file import FORWARD, TRANSFER
 from pipebench.watch.record.trial_lines import LoopLooks, PlaceLooks
@@ -55,12 +55,11 @@ def prepared(run: Run, loader: int) -> Prepared | None:
     copies = any(sum(one.phases_ns[TRANSFER:FORWARD]) for one in run.turns(loader))
     waits = loader == NO_LOADER and not on_device and not copies  # a wait there is for no device
     found = [one for one in with_neighbours(summed(before)) if (waits or needs_core(one)) and not _other_work(one)]
-    if looks < FEWEST or sum(one.turns for one in lines) < FEWEST_TURNS or not found:
+    if not enough(lines, looks) or not found:
         return None
     most = max(found, key=lambda one: one.looks)
     share = sum(one.looks for one in found) / looks
-    function = most.functions[0] if most.functions else ""
-    return Prepared(share, most.file or lines[0].file, most.line, function, rests=not needs_core(most))
+    return Prepared(share, *place_of(most, lines), rests=not needs_core(most))
 
 
 def late_share(run: Run, loader: int) -> float:

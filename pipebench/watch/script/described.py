@@ -45,11 +45,8 @@ def described(loader: Any, number: int, makers: Makers) -> LoaderFound:
 def _sampler(loader: Any) -> dict[str, Any]:
     """The sampler that chooses the samples: the script's own batch sampler, or else the sampler, as in LoaderFound."""
     batches = read(loader, "batch_sampler")
-    one = (
-        batches
-        if batches is not None and not within(_file(batches))
-        else read(loader if batches is None else batches, "sampler")
-    )
+    own = batches is not None and not within(_file(batches))
+    one = batches if own else read(loader if batches is None else batches, "sampler")
     if one is None or type(one).__module__ == "builtins":
         return {}
     if not (file := _file(one)) or within(file):

@@ -21,7 +21,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
@@ -199,8 +199,7 @@ class LoopLooker:
         self._written = now + max(_WRITTEN_EACH_S, (now - self._began) / _OF_THE_RUN)
         found = {loader: own for loader, own in self._of.items() if own.turns}
         for loader, own in found.items():
-            kept = {name: getattr(own, name) for name in ("model", "sought", "frozen", "trained")}
-            self._of[loader] = _OfLoader(own.file, **kept)
+            self._of[loader] = replace(own, turns=0, found={}, forward_looks=0, later_looks=0)
         for loader, own in found.items():
             places = [
                 PlaceLooks(key.line, list(key.functions), one.looks, one.turns, one.ns, one.cpu_ns, *key[2:])
