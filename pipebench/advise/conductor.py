@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple, Protocol
 
@@ -147,7 +147,7 @@ class Conductor:
         self._predict(self.seen)
         self._trial.number = 1
         self.ended = "script-ended"
-        if self._try_all(self.seen) and self._tell_more() and self._try_all(self.seen):
+        if self._try_all(self.seen) and self._tell_more() and self._try_all(self.seen) and self._try_hopes():
             self.ended = "budget" if any(one.reason == "budget" for one in self.findings) else "done"
         self._predict(self.seen)
         self.run.order(Order(self._trial.number + 1, self.seen.loader.loader))
@@ -237,6 +237,11 @@ class Conductor:
                 break
         return True
 
+    def _try_hopes(self) -> bool:
+        """Tries together what was faster in each pair and yet too little to be sure. False: the script has ended."""
+        both = self._together(judging.hopeful(self.findings))
+        return both is None or (self._try(both) and self._tell_more())
+
     def _changes(self, seen: Seen) -> Iterator[Change]:
         """What to try, one after the other, and then the best of all together. Then, what stages cost: knock-outs.
 
@@ -259,9 +264,9 @@ class Conductor:
         while (change := self._next(seen, knock_out=True) or self._next(seen, knock_out=False)) is not None:
             yield change
 
-    def _together(self) -> Change | None:
+    def _together(self, findings: Sequence[Finding] | None = None) -> Change | None:
         """The best of all in one. None: fewer than two gained, or there is no room for what they make ahead."""
-        found = judging.together(judging.apart(judging.advisable(self.findings)))
+        found = judging.together(judging.apart(judging.advisable(findings or self.findings)))
         if found is None or self.seen is None or self.seen.room.holds(*self.seen.ahead_with(found)):
             return found
         return None

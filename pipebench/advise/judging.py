@@ -156,6 +156,13 @@ def advisable(findings: Sequence[Finding]) -> list[Finding]:
     return [one if one.advisable else replace(one, outcome="unclear") for one in findings]
 
 
+def hopeful(findings: Sequence[Finding]) -> list[Finding]:
+    """The same findings, of which each that was faster in every pair counts as a gain: together they may show one."""
+    return [
+        replace(one, outcome="gain") if _likely(one) and median(one.ratios) >= _TELLING else one for one in findings
+    ]
+
+
 def apart(findings: Sequence[Finding]) -> list[Finding]:
     """The findings without those that another one of their group has outdone."""
 

@@ -11,7 +11,7 @@ PLACE = 13
 HOW = (
     "In __iter__, choose the worker's part before decoding and transforming: among the files,",
     "files[info.id :: info.num_workers] with info = torch.utils.data.get_worker_info(),",
-    "or by the number of each raw sample.",
+    "or by the number of each raw sample; in webdataset, split_by_worker right after the list of shards.",
 )
 
 

@@ -214,6 +214,23 @@ def test_what_gained_is_tried_together_before_the_time_for_it_is_gone():
         assert found[: len(order)] == order and chosen.change.remedy == judging.TOGETHER
 
 
+@pytest.mark.parametrize(("ahead", "tried"), [((1.14, 1.07, 1.11), True), ((1.16, 0.99, 1.14), False)])
+def test_small_gains_that_are_not_sure_alone_are_tried_together(ahead, tried):
+    """Each pair of the first trial is faster, and the interval for another run holds 1.0."""
+    pairs = {"num_workers": cycle([1.14, 1.07, 1.11]), "prefetch_factor": cycle(ahead)}
+    ones = {
+        name: lambda seen, tried, name=name: None if tried else Change(name, {name: 4}, predicted=2.0) for name in pairs
+    }
+    run = Planted(lambda order: math.prod(next(pairs[one]) for one in order.settings), seen(0.6, batches=None))
+    conductor = Conductor(run, ones, 10_000.0)
+    conductor.conduct()
+    advice = conductor.advice()
+    assert {one.outcome for one in advice.findings[:2]} == {"unclear"}
+    assert any(one.change.remedy == judging.TOGETHER for one in advice.findings) is tried
+    chosen = advice.chosen.change.settings if advice.chosen is not None else None
+    assert (chosen == {"num_workers": 4, "prefetch_factor": 4}) is tried
+
+
 def test_fewer_workers_are_tried_until_fewer_bring_no_more():
     gains = {2: 2.0, 1: 2.6}
     run = Planted(lambda order: gains.get(order.settings["num_workers"], 1.0), seen(0.01, num_workers=8, cores=4.0))

@@ -5,6 +5,9 @@ workers then bring nothing. In the batches that are recorded in full, each decod
 sample as there are workers. Without these, the dataset's own functions tell, but a sample may be made of several calls
 of them. Where the work is divided afterwards, the first sample of some worker took another number of calls: one, in the
 first worker.
+
+In a chain of iterators, such as webdataset's, the items that each stage gave on are counted. The stage that divides
+gives one item for as many as there are workers, in each worker.
 """
 
 from __future__ import annotations
@@ -14,19 +17,28 @@ from collections.abc import Sequence
 
 from pipebench.watch.read.gather import Process, Run, loaders_found
 from pipebench.watch.record.exclusive_time import REST
-from pipebench.watch.record.lines import BatchInFull
+from pipebench.watch.record.lines import BatchInFull, FetchSums, PassBegun
 
 _MAKES = ("decode", "transform")  # kinds of rows
 _STREAMS = (".__iter__", ".__next__")  # ends of names of rows
 _NEAR = 0.2
 _FEWEST = 2  # batches
+_PARTS_OTHERWISE = frozenset({
+    "batched", "detshuffle", "repeat", "rsample", "select", "shuffle", "unbatched", "unlisted",
+})  # fmt: skip
+_DIVIDED = 20  # items at least, of a stage that divides
+_ROUGH = 0.02  # items that are dropped for other reasons
 
 
 def times_made(run: Run, loader: int) -> float | None:
     """How often a sample of this loader is made, if that is once by each of several workers; else None."""
     described = loaders_found(run.processes).get(loader)
     workers = [one for one in run.processes if one.role == "worker" and one.loader == loader]
-    if described is None or described.workers < 2 or not described.batch_size:
+    if described is None or described.workers < 2:
+        return None
+    if _divided_later(run, loader, workers, described.workers):
+        return float(described.workers)
+    if not described.batch_size:
         return None
     stages = {stage for one in workers for stage in one.stages.values()}
     if not any(stage.name.endswith(_STREAMS) for stage in stages):
@@ -38,6 +50,28 @@ def times_made(run: Run, loader: int) -> float | None:
         each = _by_functions(workers)
     near = [abs(one - described.workers) <= _NEAR * described.workers for one in each]  # a buffer fills in few
     return sum(each) / len(each) if len(each) >= _FEWEST and all(near) else None
+
+
+def _divided_later(run: Run, loader: int, workers: Sequence[Process], count: int) -> bool:
+    """Whether each worker has a stage after those that make samples which keeps one of `count` items."""
+    passes = sum(one.loader == loader for process in run.processes for one in process.of(PassBegun))
+    return len(workers) >= count and all(_divides(one, count, passes) for one in workers)
+
+
+def _divides(process: Process, count: int, passes: int) -> bool:
+    """Whether a stage of this worker's chain gave one of `count` items that were made. Stages are numbered in order."""
+    gave: Counter[int] = Counter()
+    for line in process.of(FetchSums):
+        gave.update(line.gave)
+    made = [number for number in gave if process.stage(number).kind in _MAKES]
+    first = min(made, default=0)
+    for number, kept in sorted(gave.items()):
+        if not made or number <= first or kept < _DIVIDED or process.stage(number).name in _PARTS_OTHERWISE:
+            continue
+        before = min(gave[one] for one in made if one < number)
+        if abs(before - count * kept) <= count * passes + _ROUGH * before:
+            return True
+    return False
 
 
 def _least(process: Process, line: BatchInFull) -> int:

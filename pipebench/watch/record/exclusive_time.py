@@ -33,13 +33,14 @@ class StageTimer:
     the current batch (time, stage, time, stage, ...), because some batches are recorded in full. `file` is the last
     file that a decoder read. `busy` is true while a batch is fetched. `batched` counts the samples of a dataset that
     makes batches itself (None: the dataset gives samples). `hidden` counts the errors that a handler hid. `left` are
-    stages that are timed no longer, each with the stage around it, which has their time from then on.
+    stages that are timed no longer, each with the stage around it, which has their time from then on. `gave` counts the
+    items that each stage of a chain of iterators gave to the next one.
 
     `perf_counter_ns` is the only clock here. It needs no system call. A thread's CPU clock needs one, and there the
     kernel ends a time slice that is used up: what another process then computes would be in our rows.
     """
 
-    __slots__ = ("batched", "busy", "current", "file", "hidden", "last", "left", "log", "sums", "whole")
+    __slots__ = ("batched", "busy", "current", "file", "gave", "hidden", "last", "left", "log", "sums", "whole")
 
     def __init__(self) -> None:
         self.sums = [0] * STAGES
@@ -52,6 +53,7 @@ class StageTimer:
         self.batched: int | None = None
         self.hidden = Hidden()
         self.left: dict[int, int] = {}
+        self.gave: dict[int, int] = {}
 
     def switch(self, stage: int) -> int:
         """Enters `stage` and returns the stage before it."""

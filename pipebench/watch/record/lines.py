@@ -142,7 +142,8 @@ class FetchSums:
     wall time in them, `cpu_ns` the thread's CPU time with that of programs it waited for (at most the wall time), and
     `core_wait_ns` the time in which it had no core. `process_cpu_ns` and `read_bytes` are of the process since its
     start. `stages_ns` is the exclusive wall time of each stage, by its number; `whole_ns` includes the stages inside,
-    of functions. `left` are stages that are timed no longer, each with the stage that has its time since then.
+    of functions. `left` are stages that are timed no longer, each with the stage that has its time since then. `gave`
+    counts the items that each stage of a chain of iterators gave on, by the stage's number.
     `lengths` are those of single samples. A failed batch counts in `failed` alone. `unused` samples are those of
     `samples` that no batch holds: of failed ones, and the rest of a dataset with `drop_last`. `content` is of batches
     that were looked at, `single` of a process's first. `held` is of a loader without workers.
@@ -163,6 +164,7 @@ class FetchSums:
     stages_ns: dict[int, int] = field(default_factory=dict)
     whole_ns: dict[int, int] = field(default_factory=dict)
     left: dict[int, int] = field(default_factory=dict)
+    gave: dict[int, int] = field(default_factory=dict)
     lengths: Buckets = field(default_factory=dict)
     slow: list[LongSample] = field(default_factory=list)
     gc: Collected = field(default_factory=Collected)

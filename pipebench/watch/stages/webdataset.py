@@ -69,7 +69,7 @@ def only_iterates(found: Any) -> bool:
 
 
 class Stage(Passing):
-    """A proxy of one stage's iterator for the stage after it. It times each `next()`."""
+    """A proxy of one stage's iterator for the stage after it. It times each `next()`, and counts what it gave."""
 
     def __init__(self, iterator: Any, stage: int) -> None:
         super().__init__(iterator)
@@ -82,9 +82,11 @@ class Stage(Passing):
             return next(self._iterator)
         before = timer.switch(self._stage)
         try:
-            return next(self._iterator)
+            found = next(self._iterator)
         finally:
             timer.switch(before)
+        timer.gave[self._stage] = timer.gave.get(self._stage, 0) + 1
+        return found
 
 
 class _Batches(Stage):

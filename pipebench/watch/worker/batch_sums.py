@@ -187,6 +187,7 @@ class Sums:
             stages_ns=used,
             whole_ns=calls,
             left=self.timer.left,
+            gave=self.timer.gave,
             lengths=self.lengths,
             slow=self.slow_new,
             gc=collections.take(),
@@ -199,7 +200,7 @@ class Sums:
         )
         self.recording.write(line)
         self.timer.hidden = hidden._replace(errors=0, spent_ns=0)
-        self.timer.left = {}
+        self.timer.left, self.timer.gave = {}, {}
         for stage in (*used, *calls):
             sums[stage] = whole[stage] = 0
         self._clear()

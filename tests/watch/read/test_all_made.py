@@ -7,7 +7,15 @@ from planted_runs import TRAINS, Planted, said
 
 from pipebench.watch.read.all_made import times_made
 from pipebench.watch.read.gather import Process, Run, ShownTime
-from pipebench.watch.record.lines import BatchInFull, LoaderFound, NewStage, ProcessStarted, StageName
+from pipebench.watch.record.lines import (
+    BatchInFull,
+    FetchSums,
+    LoaderFound,
+    NewStage,
+    PassBegun,
+    ProcessStarted,
+    StageName,
+)
 
 BATCH = 4
 
@@ -115,3 +123,54 @@ def test_it_is_the_cause_of_waits_for_busy_workers(monkeypatch: pytest.MonkeyPat
     account = run.account()
     assert account.causes[0].code == "each-makes-all" and account.causes[0].recoverable_s == pytest.approx(0.6)
     assert "what makes a sample runs 2.0 times for each. More workers bring nothing then." in said(account)
+
+
+def _chain(*gave: list[tuple[str, str, int]]) -> Run:
+    """Workers of a stream that makes its own batches. Each has the stages of its chain: kind, name, items given on."""
+    made = [
+        Process(
+            [
+                ProcessStarted(20 + one, "worker", 0, 1, one, "fork"),
+                *(NewStage(number, StageName(kind, name)) for number, (kind, name, _) in enumerate(chain, 1)),
+                *(FetchSums(1, 0, 9, gave=half(chain, 0)), FetchSums(1, 9, 19, gave=half(chain, 1))),
+            ]
+        )
+        for one, chain in enumerate(gave)
+    ]
+    script = Process(
+        [ProcessStarted(1, "script", 0), LoaderFound(1, "Pipe", len(gave), None, "fork", 2), PassBegun(1, 0, 0)]
+    )
+    return Run([script, *made], ShownTime(), (1,))
+
+
+def half(chain: list[tuple[str, str, int]], odd: int) -> dict[int, int]:
+    return {number: (count + odd) // 2 for number, (_, _, count) in enumerate(chain, 1)}
+
+
+def _usual(made: int, kept: int, divider: str = "split_by_worker", kind: str = "read") -> list[tuple[str, str, int]]:
+    return [
+        ("read", "tarfile_samples", made),
+        ("transform", "to_example", made),
+        (kind, divider, kept),
+        ("getitem", "shuffle", max(0, kept - 100)),
+        ("collate", "batched", kept // 32),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("run", "times"),
+    [
+        (_chain(_usual(1024, 512), _usual(1024, 512)), 2.0),
+        (_chain(_usual(1025, 512), _usual(1024, 513)), 2.0),  # an odd number
+        (_chain(*[_usual(400, 100, "every_nth", "transform")] * 4), 4.0),  # a function of the script
+        (_chain(_usual(400, 390), _usual(400, 10)), None),  # each its own part: some files hold less that is wanted
+        (_chain(_usual(512, 512), _usual(512, 512)), None),  # divided before
+        (_chain(_usual(1024, 512, "select"), _usual(1024, 512, "select")), None),  # refuses every second sample
+        (_chain(_usual(1024, 470, "good", "transform"), _usual(1024, 560, "good", "transform")), None),
+        (_chain(_usual(30, 15), _usual(30, 15)), None),  # too few to tell
+        (_chain(*[_usual(3200, 3200)] * 32), None),  # batches of as many as there are workers
+        (_chain([("read", "split_by_worker", 4), ("transform", "to_example", 512)]), None),  # one worker
+    ],
+)
+def test_of_a_chain_the_items_that_each_stage_gave_tell(run: Run, times: float | None) -> None:
+    assert times_made(run, 1) == times
