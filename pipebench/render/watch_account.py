@@ -162,7 +162,8 @@ def kinds(rows: Sequence[AccountRow]) -> Iterable[tuple[str, list[AccountRow]]]:
     """The rows by their kind, in the order of a run."""
     for name, codes in short(one.code for one in rows):
         if own := [one for one in rows if one.code in codes]:
-            yield name, own
+            alone = {one.code for one in own} == {"backward"}  # of loops without a loader
+            yield "backward" if alone else name, own
 
 
 def merged(account: Account) -> Iterable[Shown]:

@@ -17,7 +17,7 @@ from pipebench.units import percent, seconds, seconds_scale
 
 _LEAST = 0.01  # of the run: smaller parts are one together
 COLOURS = {  # of the rows of a short account
-    "forward and backward": "0", "data and forward": "0", "optimiser": "5", "waiting for batches": "1",
+    "forward and backward": "0", "data and forward": "0", "backward": "0", "optimiser": "5", "waiting for batches": "1",
     "sampler": "4", "receiving, unpickling": "4", "pinning": "4", "host to device": "4", "start-up of passes": "3",
     "end of passes": "3", "validation loops": "2", "functions of --span": "6", "preparing batches": "6",
 }  # fmt: skip

@@ -37,6 +37,7 @@ REASONS = {
 _WAITS = ("wait-for-worker", "receive", "unpickle", "pin", "make-batch", "after-loader", "send-indices", "sampler")
 _ENDING, _ANEW = STARTS = "persistent-workers", "one-iterator"  # reasons: what workers, or iterators, start anew for
 _ON_DEVICE = (*_WAITS, "host-to-device", "forward", "backward", "optimiser", "other")  # where CUDA runs beside the host
+_STEPS = 8  # passes of one batch at least that count as steps where no loop over a loader trains
 
 
 class MadeInLoop(NamedTuple):
@@ -305,14 +306,15 @@ def throws_away(run: Run, one: LoaderFound) -> bool:
     """Whether each batch of a loader is the first of a new iterator, which throws away what its workers made ahead.
 
     So does `next(iter(loader))` in each step. Workers that do not live on start anew there, too: a single batch now
-    and then, as for validation, is then another matter.
+    and then, as for validation, is then another matter. Where no other loop trains, several of them are of the steps.
     """
     if not one.workers or single(run, one.loader) != "left":
         return False
     script = run.of_script()
     passes = sum(begun.loader == one.loader for process in script for begun in process.of(PassBegun))
     steps = sum(line.trained for process in script for line in process.of(LoopSums))
-    return one.persistent or 2 * passes >= steps > 0
+    of_steps = 2 * passes >= steps if steps else passes >= _STEPS
+    return one.persistent or of_steps
 
 
 def _one_iterator_ns(run: Run, one: LoaderFound, spent: Spent) -> dict[Place, dict[str, int]]:

@@ -64,7 +64,7 @@ def test_it_is_a_cause_with_what_one_iterator_would_save() -> None:
 @pytest.mark.parametrize(
     ("how", "code"),
     [
-        ({"persistent": False}, "start-up"),  # its workers start each time
+        ({"persistent": False, "steps": 4}, "start-up"),  # its workers start each time, and few times
         ({"busy": 500}, "new-iterators"),  # the workers need so long for each batch: nothing is known to be saved
         ({"steps": 1}, ""),
     ],
@@ -75,6 +75,14 @@ def test_it_is_said_without_a_saving_or_is_none(how: Any, code: str) -> None:
     found = {one.code: one for one in run.account().causes if one.code not in ("training", "before-loops")}
     assert [*found] == [code] * bool(code)
     assert "new-iterators" not in found or found["new-iterators"].recoverable_s is None
+
+
+def test_with_new_workers_in_each_of_many_steps_it_is_told_where_no_other_loop_trains() -> None:
+    """As in a learning-rate finder: what trains is in no loop over a loader."""
+    run = Asked()
+    run.steps(persistent=False)
+    account = run.account()
+    assert account.causes[0].code == "new-iterators" and "One iterator for all steps could save" in said(account)
 
 
 @pytest.mark.parametrize(("steps", "code"), [(STEPS, "new-iterators"), (STEPS // 4, "start-up")])
