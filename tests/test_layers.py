@@ -26,7 +26,7 @@ HOUSE = {
     "programs advice plan packing examination remote loaders engine secrets names beginning verdicts report schema "
     "earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
-    "started worker_moves watch_verdict in_loop of_passes "
+    "started worker_moves in_loop watch_verdict of_passes "
     "watch_causes watch_account watch_details watch_drilled watch ranks programs "
     "watched study syncs one_machine same_work ab github calibration advice_reasons advice_lines advice "
     "before_after_rows before_after plan functions packing examination remote loaders engine text",
@@ -44,9 +44,9 @@ HOUSE = {
     "finding_transforms",
     "watch.worker": "pickling stack_place padded contents draws batch_sums standins fetching",
     "watch.script": "made dividing nested_columns described lost_workers wait_parts arrivals training_device "
-    "device_idle main_thread own_steps passes phases backward ranks loop_place own_python frozen_modules busy_threads "
-    "loop_looks loop_spans without_loader left_on optimisers relays same_samples spawned_workers transfers iterators "
-    "webdataset_loader",
+    "device_idle main_thread own_steps passes phases backward ranks loop_place own_python frozen_modules "
+    "full_collections busy_threads loop_looks loop_spans without_loader left_on optimisers relays same_samples "
+    "spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting leaving alike dealing in_step edits examining memo asked compared chains row_pieces "
     "row_code indexing pictures arms stretches open_files passes session patching",
@@ -54,9 +54,9 @@ HOUSE = {
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described begins device_idle like_a_device in_loop together settled all_made "
     "collectives bound bound_of_ranks drilled hand_off script_cpu costs over_time loop_clock host_use moves locks "
-    "prepared account verdict waiting stalls series each_loader growing of_causes cores_taken pass_causes "
-    "small_batches loop_causes without_workers warming slower_steps frozen_modules busy_threads after_model causes "
-    "notes summary one_of_ranks "
+    "prepared account verdict waiting stalls series each_loader growing of_causes full_collections cores_taken "
+    "pass_causes small_batches loop_causes without_workers warming slower_steps frozen_modules busy_threads "
+    "after_model causes notes summary one_of_ranks "
     "rank_pace ranks rank_groups programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",

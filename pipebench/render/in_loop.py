@@ -19,6 +19,22 @@ def callbacks(values: Any, part: str) -> str:
     return said + (_EVEN if "even" in values else "")
 
 
+def otherwise(rests: bool) -> str:
+    """How else such work is done: where it computes in Python, another thread would need the interpreter, too."""
+    return "in another thread" if rests else "at less cost"
+
+
+def full_collections(values: Any, saved_s: float, part: str) -> str:
+    """The sentence on full garbage collections in the loop, which took `part`."""
+    count = f"{counted(values['collections'], 'collection')} in {counted(values['batches'], 'iteration')}"
+    if "line" in values:
+        said = f"gc.collect() in the loop ({_where(values)}) took {part}, {count}. Leaving it out "
+    else:
+        said = f"Full garbage collections, which Python began by itself, took {part}, {count}. "
+        said += "gc.freeze() before the loop "
+    return said + f"could save about {seconds(saved_s)} (predicted, not tried)."
+
+
 def preparing(values: Any, part: str) -> str:
     """The sentence on work on batches in the loop, before the model, or on its wait for them, which took `part`."""
     if "rests" in values:

@@ -294,8 +294,9 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     ),
     "callbacks": lambda one, values, part: (
         in_loop.callbacks(values, part)
-        + saving(one, "Doing it less often, or in another thread,")
+        + saving(one, f"Doing it less often, or {in_loop.otherwise('rests' in values)},")
     ),
+    "garbage-collection": lambda one, values, part: in_loop.full_collections(values, one.s, part),
     "busy-thread": lambda one, values, part: (
         in_loop.busy_thread(values, one.s, part)
         + saving(one, "To block or to sleep in place of polling, or to move the work into a process,")

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 from pipebench.render.frameworks import made_anew, setting
+from pipebench.render.in_loop import otherwise
 from pipebench.render.started import fitting
 from pipebench.render.watch_notes import tools
 from pipebench.render.worker_moves import DIVIDE, OF_WORKERS, why_no_worker
@@ -208,7 +209,7 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
         f"{'with more workers or a cheaper stage' if move.workers else 'with workers'}"
     ),
     "do-less-in-the-loop": lambda move: (
-        f"do the work besides training{_at(move)} less often, or in another thread. Now it takes "
+        f"do the work besides training{_at(move)} less often, or {otherwise(move.rests)}. Now it takes "
         f"{seconds(move.took_s or 0.0)} of the run"
     ),
     "keep-less": lambda move: (
@@ -229,6 +230,11 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
     "larger-batches": lambda move: (
         f"make the batches of loader {move.loader} larger, as far as the memory allows, and accumulate fewer of them: "
         "a step of the optimiser takes as many samples as now"
+    ),
+    "collect-less": lambda move: (
+        f"call gc.collect() less often, such as once between passes{_at(move)}"
+        if move.line
+        else "call gc.freeze() once before the loop: what the script made until then is not searched again"
     ),
     "switch-off": lambda move: f"switch off {tools(move.setting or '')} for training, and watch again",
     "vectorise": lambda move: (
@@ -305,7 +311,7 @@ def _cheaper_hand_off(move: NextMove) -> str:
     )
 
 
-_KNOWN = ("keep-less", "vectorise", "switch-off")  # moves to which no command of ours adds anything
+_KNOWN = ("keep-less", "vectorise", "switch-off", "collect-less")  # moves to which no command of ours adds anything
 # what `pipebench advise` tries on the running training
 _TRIED = {
     "set-num-workers", "raise-num-workers", "lower-num-workers", "make-stage-cheaper", "make-hand-off-cheaper",

@@ -38,7 +38,7 @@ class NextMove:
     works from its own events. `undivided`: each worker would give all samples of the loader's dataset. `shards` is as
     in LoaderResult. `lacks` is why one more worker is no step, whatever a simulation says (None: nothing is lacking).
     `function`, `file` and `line` are where that work is in the user's own code: of a function of theirs that is called,
-    the place of the call ("" and 0: not known).
+    the place of the call ("" and 0: not known). `rests`: there, the loop needs no core, but waits.
     """
 
     action: Literal[
@@ -47,7 +47,7 @@ class NextMove:
         "pad-to-longest", "fewer-threads", "spread-evenly", "raise-prefetch-factor", "any-order", "lower-num-workers",
         "workers-for-thread", "use-all-cores", "divide-first", "batch-by-length",
         "keep-less", "make-dataset-once", "read-without-lock", "keep-outputs", "free-the-interpreter", "vectorise",
-        "switch-off", "no-workers", "validate-less-often", "larger-batches",
+        "switch-off", "no-workers", "validate-less-often", "larger-batches", "collect-less",
     ]  # fmt: skip
     usable_cores: float
     workers: int = 0
@@ -84,6 +84,7 @@ class NextMove:
     function: str = ""
     file: str = ""
     line: int = 0
+    rests: bool = False
     remade: Literal["same", "alike", "other"] = "same"
 
     @property

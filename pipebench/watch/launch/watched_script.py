@@ -122,6 +122,7 @@ class WatchedScript:
         elif self.bound is None:
             self.looker = LoopLooker(self.recording, RARELY_S)
             self.looker.early, self.loop.without_loader = self.loop.early, self.looker.stepped
+            self.looker.collected.install(self.recording.patches)
             watch_next(self.looker, self.recording.patches, module._BaseDataLoaderIter, self._number_of)
         watch_dataloader(self.loaders, module)
 

@@ -45,7 +45,8 @@ _WHOLE = ("on", "log", "logs", "net", "run", "item", "post", "after", "save", "f
 class Apart:
     """The shares of what a loop does besides waiting and training; they add up to 1.
 
-    `file`, `line` and `function` are where most of the callbacks are ("": the loop's own line).
+    `file`, `line` and `function` are where most of the callbacks are ("": the loop's own line). `rests`: there, the
+    loop needs no core, but waits, as looks that followed each other say.
     """
 
     device: float
@@ -54,6 +55,7 @@ class Apart:
     file: str = ""
     line: int = 0
     function: str = ""
+    rests: bool = False
 
 
 def told_apart(run: Run, loader: int) -> Apart | None:
@@ -69,7 +71,9 @@ def told_apart(run: Run, loader: int) -> Apart | None:
     others = [one for kind, one in kinds if kind != "device"]
     most = max(others, key=lambda one: one.looks, default=None)
     shares = share.get("device", 0.0), share.get("callbacks", 0.0), share.get("unsure", 0.0)
-    return Apart(*shares, *place_of(most, lines)) if most is not None else Apart(*shares)
+    if most is None:
+        return Apart(*shares)
+    return Apart(*shares, *place_of(most, lines), rests=most.ns > 0 and not needs_core(most))
 
 
 def enough(lines: Sequence[LoopLooks], looks: int) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from pipebench.results.account import Cause
 from pipebench.watch.read.collectives import other_alone_s
+from pipebench.watch.read.full_collections import collected_s
 from pipebench.watch.read.gather import NO_LOADER, Run
 from pipebench.watch.read.in_loop import Apart, as_values
 from pipebench.watch.read.like_a_device import like_a_device
@@ -48,7 +49,9 @@ def callbacks(seen: Seen) -> Iterable[Cause]:
     if training:
         values = _idle(seen) | ({"even": 1} if even else {})
         saved = None if even and seen.on_device else saved
-        yield Cause("callbacks", min(seen.s("other"), _alone_s(seen)), saved, values=values, unsure=even)
+        spent, collected = min(seen.s("other"), _alone_s(seen)), collected_s(seen)
+        saved = None if saved is None else max(0.0, saved - collected)
+        yield Cause("callbacks", max(0.0, spent - collected), saved, values=values, unsure=even)
 
 
 def _idle(seen: Seen) -> dict[str, str | int | float]:
@@ -93,10 +96,11 @@ def _alone_s(seen: Seen) -> float:
 
 def _called(seen: Seen, apart: Sequence[tuple[float, Apart]], saved: float | None) -> Iterable[Cause]:
     """The part that is no device's work, with the place of most of it."""
-    spent = min(_alone_s(seen), sum(s * (1 - told.device) for s, told in apart))
+    spent = max(0.0, min(_alone_s(seen), sum(s * (1 - told.device) for s, told in apart)) - collected_s(seen))
     _, most = max(apart, key=lambda one: one[0] * (1 - one[1].device))
     unsure = sum(s * told.unsure for s, told in apart) > 0.5 * spent and not seen.on_device
     values = _idle(seen) | ({"even": 1} if unsure else {}) | as_values(most.file, most.line, most.function)
+    values |= {"rests": 1} if most.rests else {}
     yield Cause("callbacks", spent, spent if saved is None else min(spent, saved), values=values, unsure=unsure)
 
 

@@ -266,7 +266,7 @@ _OF_RUN = {
     "start-up": "keep-workers", "warm-up": "keep-workers", "new-iterators": "keep-iterator",
     "dataset-anew": "make-dataset-once", "shared-lock": "read-without-lock",
     "validation": "load-validation-faster", "callbacks": "do-less-in-the-loop", "prepare": "prepare-in-workers",
-    "python-loops": "vectorise", "left-on": "switch-off",
+    "python-loops": "vectorise", "left-on": "switch-off", "garbage-collection": "collect-less",
     "small-batches": "larger-batches",
     "padding": "pad-to-longest", "unequal-lengths": "batch-by-length", "few-cores": "use-all-cores",
     "each-makes-all": "divide-first", "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly",
@@ -291,7 +291,8 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         return None
     action = "no-workers" if "saved_s" in first.values else _OF_RUN.get(first.code)
     action = "validate-less-often" if _seldom_s(first) else action
-    place: dict[str, Any] = {name: one for name, one in first.values.items() if name in ("function", "file", "line")}
+    place: dict[str, Any] = {name: first.values[name] for name in ("function", "file", "line") if name in first.values}
+    place |= {"rests": True} if "rests" in first.values else {}
     if action is None:
         same = move is not None and move.wait_part == first.code
         return replace(move, **place) if same and move is not None else move

@@ -35,7 +35,7 @@ _OTHERS = (
 class Prepared:
     """The share of forward that makes batches ready, and where most of it is (`function` "": the loop's own line).
 
-    `rests`: there, the loop needs no core, but waits.
+    `rests`: there, the loop needs no core, but waits, as looks that followed each other say.
     """
 
     share: float
@@ -59,7 +59,7 @@ def prepared(run: Run, loader: int) -> Prepared | None:
         return None
     most = max(found, key=lambda one: one.looks)
     share = sum(one.looks for one in found) / looks
-    return Prepared(share, *place_of(most, lines), rests=not needs_core(most))
+    return Prepared(share, *place_of(most, lines), rests=most.ns > 0 and not needs_core(most))
 
 
 def late_share(run: Run, loader: int) -> float:

@@ -82,6 +82,19 @@ class ModuleLooks(NamedTuple):
     on_device: bool = False
 
 
+class FullCollected(NamedTuple):
+    """Full garbage collections in a loop: their time and number, and the line in which most of them began.
+
+    `most` of them began there.
+    """
+
+    spent_ns: int = 0
+    collections: int = 0
+    file: str = ""
+    line: int = 0
+    most: int = 0
+
+
 @line
 class LoopLooks:
     """Where the thread of a loop was, besides waiting and training, in some looks at random moments.
@@ -90,7 +103,7 @@ class LoopLooks:
     the model's first call and the backward of an iteration are `forward_looks`, those of `after` too, and `later_looks`
     are those at a model after it. `frozen` has the outermost modules of the forward that stay as they are, with all
     their looks since the begin. Those `BETWEEN` passes are all looks at the loop around them, and `turns` is how many
-    passes ended.
+    passes ended. `collected` is what full garbage collections took in that loop.
     """
 
     loader: int
@@ -100,6 +113,7 @@ class LoopLooks:
     forward_looks: int = 0
     later_looks: int = 0
     frozen: list[ModuleLooks] = field(default_factory=list)
+    collected: FullCollected = field(default_factory=FullCollected)
 
 
 class ThreadLooks(NamedTuple):

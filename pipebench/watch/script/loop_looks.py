@@ -31,6 +31,7 @@ from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import BETWEEN, LoopLooks, PlaceLooks
 from pipebench.watch.script.busy_threads import BusyThreads
 from pipebench.watch.script.frozen_modules import FrozenModules
+from pipebench.watch.script.full_collections import FullCollections
 from pipebench.watch.script.loop_place import (
     Around,
     Place,
@@ -116,7 +117,7 @@ class LoopLooker:
     def __init__(self, recording: Recording, each_s: float) -> None:
         self.recording, self.each_s = recording, each_s
         self.early: Callable[[int], bool] = lambda loader: False
-        self.others = BusyThreads(recording)
+        self.others, self.collected = BusyThreads(recording), FullCollections()
         self._loop: _Loop | None = None
         self._turn = 0
         self._thread: int | None = None
@@ -183,6 +184,7 @@ class LoopLooker:
         if time.monotonic() >= self._written:
             self.write()
         self._turn += 1
+        self.collected.loader = loader
         if loop is None:
             self._loop = None
             return
@@ -205,7 +207,7 @@ class LoopLooker:
                 PlaceLooks(key.line, list(key.functions), one.looks, one.turns, one.ns, one.cpu_ns, *key[2:])
                 for key, one in list(own.found.items())
             ]
-            looks = own.forward_looks, own.later_looks, own.frozen.found()
+            looks = own.forward_looks, own.later_looks, own.frozen.found(), self.collected.take(loader)
             self.recording.write(LoopLooks(loader, own.file, own.turns, places, *looks))
         self.others.write()
 

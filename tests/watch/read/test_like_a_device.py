@@ -58,7 +58,7 @@ def test_it_stands_behind_other_causes_and_is_said(monkeypatch: pytest.MonkeyPat
     account = again.account()
     assert [(one.code, one.unsure) for one in account.causes] == [("sampler", False), ("callbacks", True)]
     text = " ".join(said(account).split())
-    assert "it may be a wait for a device. Doing it less often, or in another thread, could save about" in text
+    assert "it may be a wait for a device. Doing it less often, or at less cost, could save about" in text
 
 
 def test_on_a_device_whose_clock_does_not_tell_it_nothing_is_promised_of_it() -> None:
