@@ -253,6 +253,33 @@ def _frozen(one: Cause, values: Any, part: str) -> str:
     return said + " Only if its inputs are the same in each pass: random augmentation before it forbids this."
 
 
+def _unused(one: Cause, values: Any, part: str) -> str:
+    """On a device (nothing is told to be saved), the time is the host's."""
+    several = values["modules"] > 1
+    whole = f" of {values['of']}" if several and "of" in values else ""
+    others = f" and {counted(values['modules'] - 1, 'other module')}{whole}" if several else ""
+    name = values.get("name", values["module"])
+    change = (
+        "requires_grad_(False) on all weights that no optimiser holds, before the loop,"
+        if several
+        else f"{name}.requires_grad_(False) before the loop, or running it under torch.no_grad(),"
+    )
+    kept = (
+        f" If {'their' if several else 'its'} inputs are the same in each pass, outputs that are kept save "
+        f"{'their' if several else 'its'} forward, too: about {seconds(values['forward_s'])} (predicted, not tried)."
+        if "forward_s" in values
+        else ""
+    )
+    return (
+        f"The backward computes gradients of {values['module']}{others} that nobody uses: no optimiser holds "
+        f"{'their' if several else 'its'} weights, which were not seen to change. It takes about {part} for them, if "
+        f"{'their' if several else 'its'} share of it is that of the forward ({percent(values['share'])})."
+        + (saving(one, change) or f" That is the host's time. {change.rstrip(',')} ends it.")
+        + " Only if the script reads these gradients nowhere."
+        + kept
+    )
+
+
 def _few_samples(values: Any) -> str:
     """The sentence on small batches of which a step takes several; "" if they are none."""
     if "of_step" not in values:
@@ -354,6 +381,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     ),
     "slower-steps": _slower_steps,
     "frozen-module": _frozen,
+    "unused-gradients": _unused,
     "training": _training,
     "outside-loops": lambda one, values, part: in_loop.between(values, part),
     "before-loops": lambda one, values, part: f"Imports, data set and model, before the first loop, took {part}, once.",

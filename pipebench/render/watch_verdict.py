@@ -220,6 +220,10 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
         "if the inputs of the frozen module are the same in each pass, compute its outputs once, before training or "
         "when the dataset first makes a sample, and train on these"
     ),
+    "end-gradients": lambda move: (
+        "before the loop, set requires_grad_(False) on all weights that no optimiser holds (one that is left keeps the "
+        "backward going down to it), or run these modules under torch.no_grad()"
+    ),
     "free-the-interpreter": lambda move: (
         "let the thread block where it waits, in get() or put() of a queue.Queue, in an Event or a Condition, or sleep "
         "in its polling loop. If it computes in Python, move that into a process, such as a worker of a DataLoader"
@@ -311,7 +315,8 @@ def _cheaper_hand_off(move: NextMove) -> str:
     )
 
 
-_KNOWN = ("keep-less", "vectorise", "switch-off", "collect-less")  # moves to which no command of ours adds anything
+# moves to which no command of ours adds anything
+_KNOWN = ("keep-less", "vectorise", "switch-off", "collect-less", "end-gradients")
 # what `pipebench advise` tries on the running training
 _TRIED = {
     "set-num-workers", "raise-num-workers", "lower-num-workers", "make-stage-cheaper", "make-hand-off-cheaper",

@@ -28,9 +28,9 @@ class AccountRow:
 
     `recoverable_s` is about what a change could save of `s`, and `reason` is the code of the change:
     "persistent-workers", "one-iterator", "faster-loading", "more-overlap", "sampler-ahead", "smaller-hand-off",
-    "pinning", "overlap-copies", "off-the-path", "in-workers", "one-tensor", "less-kept", "kept-outputs". None: nothing
-    is known to save. Every such figure is a prediction that nobody has tried. `on_device` says that the row rests on
-    CUDA figures.
+    "pinning", "overlap-copies", "off-the-path", "in-workers", "one-tensor", "less-kept", "kept-outputs",
+    "unused-gradients". None: nothing is known to save. Every such figure is a prediction that nobody has tried.
+    `on_device` says that the row rests on CUDA figures.
     """
 
     code: str

@@ -35,6 +35,7 @@ _SAVES = {
     "one-tensor": "samples in one tensor",
     "less-kept": "keeping less",
     "kept-outputs": "kept outputs",
+    "unused-gradients": "no unused gradients",
 }
 
 

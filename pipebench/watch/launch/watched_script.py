@@ -117,14 +117,20 @@ class WatchedScript:
             self._leave_alone(lacks)
             return
         if self.trying is not None:
-            self.trying.looker.early, self.loop.without_loader = self.loop.early, self.trying.stepped
+            self._looks_by(self.trying.looker)
+            self.loop.without_loader = self.trying.stepped
             self.trying.watch(module)
         elif self.bound is None:
             self.looker = LoopLooker(self.recording, RARELY_S)
-            self.looker.early, self.loop.without_loader = self.loop.early, self.looker.stepped
+            self._looks_by(self.looker)
             self.looker.collected.install(self.recording.patches)
+            self.loop.without_loader = self.looker.stepped
             watch_next(self.looker, self.recording.patches, module._BaseDataLoaderIter, self._number_of)
         watch_dataloader(self.loaders, module)
+
+    def _looks_by(self, looker: LoopLooker) -> None:
+        looker.early, looker.gradients = self.loop.early, self.loop.gradients
+        self.loop.gradients.walks = True
 
     def _number_of(self, iterator: Any) -> int | None:
         """The number of the loader that is iterated: that of the pipeline around it, if there is one."""

@@ -272,7 +272,7 @@ _OF_RUN = {
     "each-makes-all": "divide-first", "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly",
     "periodic-stalls": "raise-prefetch-factor", "head-of-line": "any-order",
     "workers-compete": "lower-num-workers", "slower-steps": "keep-less",
-    "frozen-module": "keep-outputs",
+    "frozen-module": "keep-outputs", "unused-gradients": "end-gradients",
     "busy-thread": "free-the-interpreter",
     "loading-takes-cores": "make-stage-cheaper",
 }  # fmt: skip

@@ -21,7 +21,7 @@ from pipebench.watch.read.described import slowest
 from pipebench.watch.read.device_idle import in_waits
 from pipebench.watch.read.drilled import drilled_rows, drilling_notes
 from pipebench.watch.read.each_loader import loader_result, stage_results
-from pipebench.watch.read.frozen_modules import with_outputs_kept
+from pipebench.watch.read.frozen_modules import with_frozen
 from pipebench.watch.read.gather import (
     NO_LOADER,
     Process,
@@ -210,7 +210,7 @@ def _judged(given: _Found, result: WatchResult) -> WatchResult:
     if given.described and not loaders:
         verdict = Verdict("no-such-loader", loader=options.loader, loaders=len(set(given.described) - {NO_LOADER}))
     if where is not None and loaders:
-        where = with_outputs_kept(dataclasses.replace(where, causes=causes(run, result, where, grows)))
+        where = with_frozen(dataclasses.replace(where, causes=causes(run, result, where, grows)))
         starts = verdict.single == "left" or verdict.start_iterations  # of these, the start of passes is judged
         move = move_of_run(next_move, where.causes, given.usable_cores)
         next_move = move if verdict.limit in _JUDGED or starts else None

@@ -72,7 +72,8 @@ class ModuleLooks(NamedTuple):
     """A module whose weights have not changed so far, and the looks that found the loop in its forward.
 
     `name` is its attribute in the module that calls it, or what the loop calls it ("": not known). `varies` is the
-    class of a module in it that gives other outputs each time, because it is in train mode ("": there is none).
+    class of a module in it that gives other outputs each time, because it is in train mode ("": there is none). `of` is
+    the class of the module that calls it ("": the loop calls it).
     """
 
     name: str
@@ -80,6 +81,7 @@ class ModuleLooks(NamedTuple):
     looks: int
     varies: str = ""
     on_device: bool = False
+    of: str = ""
 
 
 class FullCollected(NamedTuple):
@@ -102,8 +104,9 @@ class LoopLooks:
     The loop took `turns` batches of `loader` meanwhile. Each line is of the time since the last one. All looks between
     the model's first call and the backward of an iteration are `forward_looks`, those of `after` too, and `later_looks`
     are those at a model after it. `frozen` has the outermost modules of the forward that stay as they are, with all
-    their looks since the begin. Those `BETWEEN` passes are all looks at the loop around them, and `turns` is how many
-    passes ended. `collected` is what full garbage collections took in that loop.
+    their looks since the begin, and `unused` the outermost ones of which the backward computes gradients that nobody
+    uses. Those `BETWEEN` passes are all looks at the loop around them, and `turns` is how many passes ended.
+    `collected` is what full garbage collections took in that loop.
     """
 
     loader: int
@@ -113,6 +116,7 @@ class LoopLooks:
     forward_looks: int = 0
     later_looks: int = 0
     frozen: list[ModuleLooks] = field(default_factory=list)
+    unused: list[ModuleLooks] = field(default_factory=list)
     collected: FullCollected = field(default_factory=FullCollected)
 
 

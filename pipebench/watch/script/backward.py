@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.record_file import BACKWARD, FORWARD
+from pipebench.watch.script.passes import Pass
 from pipebench.watch.script.phases import LoopPhases
+
+_INPUTS = 5  # the place of `inputs`
 
 
 def compiling() -> bool:
@@ -29,13 +32,40 @@ def watched_backward(loop: LoopPhases, function: Callable[..., Any]) -> Callable
         loop.spend(FORWARD, unnamed=FORWARD)
         this.trained = True
         loop.device.backward_of(args[0] if args else kwargs.get("tensors"))
+        walked = _walked(loop, this, args, kwargs)
         outer, loop.here.backward = loop.here.backward, True
         try:
             return function(*args, **kwargs)
         finally:
             loop.here.backward = outer
             loop.spend(BACKWARD, unnamed=BACKWARD)
+            if walked and loop.gradients.walks:
+                _ours(loop, this, loop.gradients.after)
             if not outer:
                 this.device.trained()
 
     return backward
+
+
+def _walked(loop: LoopPhases, this: Pass, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether the graph of this backward was walked. Only the loops of the main thread are looked at."""
+    gradients = loop.gradients
+    if not gradients.walks or not loop.account.here():
+        return False
+    plain = not loop.here.backward and len(args) <= _INPUTS and kwargs.get("inputs") is None
+    if not gradients.walks_now(this.loader, (this.number, this.turn), plain=plain):
+        return False
+    _ours(loop, this, lambda: gradients.walk(this.loader, args[0] if args else kwargs.get("tensors")))
+    return True
+
+
+def _ours(loop: LoopPhases, this: Pass, act: Callable[[], object]) -> None:
+    """Does something for ourselves: its time is in no phase. After a fault, no graph is walked any more."""
+
+    def done() -> None:
+        loop.gradients.walks = False
+        act()
+        loop.gradients.walks = True
+
+    loop.recording.guarded("looking for gradients that nobody uses", done)
+    loop.looked(this)

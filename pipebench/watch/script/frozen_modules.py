@@ -1,13 +1,17 @@
 """Finds the modules in a forward whose weights stay as they are, such as a pretrained encoder, by looks at its stack.
 
 Such a module gives the same outputs for the same inputs, so these could be kept. The outermost one is told, if none of
-its inputs requires a gradient. Whether gradients are off cannot be asked for another thread, and need not be: weights
-that an optimiser changes, or that follow those of another model (EMA, target networks), are seen to change.
+its inputs requires a gradient that somebody uses. Whether gradients are off cannot be asked for another thread, and
+need not be: weights that an optimiser changes, or that follow those of another model (EMA, target networks), are seen
+to change.
+
+If they get gradients all the same, and nobody uses these (see `unused_gradients`), the backward runs through it for
+nothing.
 """
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import linecache
 import re
 import sys
@@ -16,15 +20,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipebench.watch.record.trial_lines import ModuleLooks
 from pipebench.watch.script.loop_place import Call
+from pipebench.watch.script.unused_gradients import UnusedGradients, plain_tensors
 
 _FEWEST_TURNS = 8  # between the first look at its weights and the last one
 _MOST = 300  # modules, and ways to them
 _READ, _VALUES = 16, 64  # of its weights: a change through `.data` gives them no new version
 _NESTED = 3  # levels of lists and dictionaries in which inputs are looked for
+# Of a module: gradients that somebody asks for, or weights that are made of others.
+_HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_pre_hooks", "parametrizations")
 _VARIES = ("BatchNorm", "Dropout", "DropPath", "StochasticDepth")  # these give other outputs in train mode each time
 _NAMED = re.compile(r"[A-Za-z_][\w.]*(\[\w+\])?(?=\()")
 
@@ -36,10 +43,11 @@ class _Module:
         parameters = [*module.parameters()]
         self._of, self._parent = weakref.ref(module), weakref.ref(parent) if parent is not None else None
         self._caller, self._instruction = call.caller, call.instruction
+        self._caller_kind = type(parent).__name__ if parent is not None else ""
         self._first = self._last = turn
         self._weights = _weights(parameters)
         self.looks = 0
-        self.empty, self.changes = not parameters, False
+        self.empty, self.changes, self._unused = not parameters, False, False
         self.trainable = any(one.requires_grad for one in parameters)
         self.on_device = any(one.device.type != "cpu" for one in parameters)
         self.form = type(module), tuple(one.shape for one in parameters)
@@ -61,11 +69,36 @@ class _Module:
             except Exception:  # weights may be of any kind: those that cannot be compared are not known to stay
                 self.changes = True
 
+    def gets_unused(self, gradients: UnusedGradients, loader: int) -> bool:
+        """Whether the backward of this loop computes gradients of its weights, and nobody uses those of any.
+
+        If it is gone, what was found last stays.
+        """
+        if self.trainable and (gradients.some or self._unused) and (module := self._of()) is not None:
+            hooked = any(getattr(one, name, None) for one in module.modules() for name in _HOOKS)
+            trainable = [one for one in module.parameters() if one.requires_grad]
+            self._unused = not hooked and gradients.unused(loader, trainable)
+        return self._unused and not self.changes
+
     def line(self, looks: int) -> ModuleLooks:
         module, parent = self._of(), self._parent() if self._parent is not None else None
         inside = parent.named_modules() if module is not None and parent is not None else ()
         name = next((name for name, one in inside if one is module), "") or _named(self._caller, self._instruction)
-        return ModuleLooks(name, self.form[0].__name__, looks, self._varies, self.on_device)
+        return ModuleLooks(name, self.form[0].__name__, looks, self._varies, self.on_device, self._caller_kind)
+
+
+class _Entered(NamedTuple):
+    """A module on the way that a look found. `fed`: an input of it, or of one around it, requires a gradient."""
+
+    module: _Module
+    fed: bool
+
+
+class Found(NamedTuple):
+    """The outermost modules that stay as they are, and those that get gradients that nobody uses."""
+
+    frozen: list[ModuleLooks]
+    unused: list[ModuleLooks]
 
 
 class FrozenModules:
@@ -77,20 +110,21 @@ class FrozenModules:
     def __init__(self) -> None:
         self.turns = 0
         self._known: dict[int, _Module] = {}
-        self._ways: Counter[tuple[_Module, ...]] = Counter()
+        self._ways: Counter[tuple[_Entered, ...]] = Counter()
 
-    def note(self, calls: Iterable[Call]) -> None:
+    def note(self, calls: Iterable[Call], gradients: UnusedGradients) -> None:
         """Counts a look at a forward. `calls` are those of modules, the outermost first."""
-        with _plain_tensors():
-            way = tuple(self._way(calls))
+        with plain_tensors():
+            way = tuple(self._way(calls, gradients.possible))
         if way in self._ways or len(self._ways) < _MOST:
             self._ways[way] += 1
 
-    def _way(self, calls: Iterable[Call]) -> Iterator[_Module]:
-        parent = None
+    def _way(self, calls: Iterable[Call], unused: bool) -> Iterator[_Entered]:
+        parent, fed = None, False
         for call in calls:
             given = call.frame.f_locals
-            if any(one.requires_grad for one in _tensors((given["args"], given["kwargs"]))):
+            fed = fed or any(one.requires_grad for one in _tensors((given["args"], given["kwargs"])))
+            if fed and not unused:
                 return
             one, parent = self._seen(given["self"], parent, call), given["self"]
             if one is None or one.empty:
@@ -99,7 +133,7 @@ class FrozenModules:
             if one.looks & (one.looks - 1) == 0:  # at the 1st, 2nd, 4th … look
                 one.check(self.turns)
             if not one.changes:
-                yield one
+                yield _Entered(one, fed)
             if not one.trainable:
                 return
 
@@ -116,33 +150,43 @@ class FrozenModules:
             return None
         return made
 
-    def found(self) -> list[ModuleLooks]:
+    def found(self, gradients: UnusedGradients, loader: int) -> Found:
         """The outermost modules that have not changed so far, with all looks at them.
 
         The values of weights on a device are not read, because that waits for it, and some optimisers change them
         without a new version. So what could be trained is left out there, and what has the form of that: a copy may
-        follow it.
+        follow it. What gets gradients that nobody uses is not trained, and may be what others follow.
         """
-        looks: Counter[_Module] = Counter()
-        with _plain_tensors():
+        frozen: Counter[_Module] = Counter()
+        unused: Counter[_Module] = Counter()
+
+        @functools.cache
+        def in_vain(one: _Module) -> bool:
+            return one.gets_unused(gradients, loader)
+
+        with plain_tensors():
             for way, count in list(self._ways.items()):
-                if (first := self._unchanged(way)) is not None:
-                    looks[first] += count
-        trained = {one.form for one in list(self._known.values()) if one.trainable}
-        return [one.line(n) for one, n in looks.items() if one.settled and not (one.on_device and one.form in trained)]
+                stays = self._unchanged(way)
+                first = next(stays, None)
+                if first is None:
+                    continue
+                if not first.fed or in_vain(first.module):
+                    frozen[first.module] += count
+                unused.update({one: count for one in islice((one for one, _ in (first, *stays) if in_vain(one)), 1)})
+            trained = {one for one in list(self._known.values()) if one.on_device and one.trainable}
+            taught = {one.form for one in trained if not in_vain(one)} if unused else set()
+        return Found(_lines(frozen, {one.form for one in trained}), _lines(unused, taught))
 
-    def _unchanged(self, way: Sequence[_Module]) -> _Module | None:
+    def _unchanged(self, way: Iterable[_Entered]) -> Iterator[_Entered]:
         for one in way:
-            one.check(self.turns)
-            if not one.changes:
-                return one
-        return None
+            one.module.check(self.turns)
+            if not one.module.changes:
+                yield one
 
 
-def _plain_tensors() -> contextlib.AbstractContextManager[object]:
-    """No `__torch_function__` of the script hears of what is asked of tensors."""
-    found: contextlib.AbstractContextManager[object] = sys.modules["torch"]._C.DisableTorchFunction()
-    return found
+def _lines(looks: Counter[_Module], left_out: set[Any]) -> list[ModuleLooks]:
+    """Those of the modules that were looked at for long enough, without those on a device of such a form."""
+    return [one.line(n) for one, n in looks.items() if one.settled and not (one.on_device and one.form in left_out)]
 
 
 def _tensors(given: Any, levels: int = _NESTED) -> Iterator[Any]:

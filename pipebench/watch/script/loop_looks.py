@@ -47,6 +47,7 @@ from pipebench.watch.script.loop_place import (
     told_at,
 )
 from pipebench.watch.script.own_python import placed
+from pipebench.watch.script.unused_gradients import UnusedGradients
 
 OFTEN_S = 0.01  # between two looks, on average
 RARELY_S = 0.15  # a look takes 20 to 60 µs of the loop's time, and there are two at a time: below 0.1 %
@@ -117,6 +118,7 @@ class LoopLooker:
     def __init__(self, recording: Recording, each_s: float) -> None:
         self.recording, self.each_s = recording, each_s
         self.early: Callable[[int], bool] = lambda loader: False
+        self.gradients = UnusedGradients()
         self.others, self.collected = BusyThreads(recording), FullCollections()
         self._loop: _Loop | None = None
         self._turn = 0
@@ -207,8 +209,8 @@ class LoopLooker:
                 PlaceLooks(key.line, list(key.functions), one.looks, one.turns, one.ns, one.cpu_ns, *key[2:])
                 for key, one in list(own.found.items())
             ]
-            looks = own.forward_looks, own.later_looks, own.frozen.found(), self.collected.take(loader)
-            self.recording.write(LoopLooks(loader, own.file, own.turns, places, *looks))
+            looks = own.forward_looks, own.later_looks, *own.frozen.found(self.gradients, loader)
+            self.recording.write(LoopLooks(loader, own.file, own.turns, places, *looks, self.collected.take(loader)))
         self.others.write()
 
     def end(self) -> None:
@@ -322,7 +324,7 @@ class LoopLooker:
         if again or loop is None or own is None or place is None or not place.models:
             return
         if self.early(loop.loader):
-            own.frozen.note(module_calls(frame, loop.frame))
+            own.frozen.note(module_calls(frame, loop.frame), self.gradients)
         else:
             own.later_looks += 1
 

@@ -45,7 +45,10 @@ class _Hooks:
     @unseen
     def after(self, optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         loop = self._loop
-        if _unwatched(loop) or _in_another(sys._getframe(1)):
+        if _unwatched(loop):
+            return
+        loop.recording.guarded("noting an optimiser", lambda: loop.gradients.stepped(optimiser))
+        if _in_another(sys._getframe(1)):
             return
         self._tools.stepped()
         if (this := loop.here.innermost()) is not None:
@@ -67,6 +70,20 @@ def watch_optimisers(loop: LoopPhases, module: Any) -> None:
         (module.register_optimizer_step_post_hook, hooks.after),
     ):
         loop.recording.patches.on_undo(register(hook).remove)
+    _watch_made(loop, module.Optimizer)
+
+
+def _watch_made(loop: LoopPhases, kind: Any) -> None:
+    """Notes each optimiser that is made: one may hold parameters long before its first step."""
+    plain = kind.__init__
+
+    @unseen
+    @functools.wraps(plain)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        plain(self, *args, **kwargs)
+        loop.recording.guarded("noting an optimiser", lambda: loop.gradients.made(self))
+
+    loop.recording.patches.replace(kind, "__init__", __init__)
 
 
 def _unwatched(loop: LoopPhases) -> bool:

@@ -26,6 +26,7 @@ from pipebench.watch.script.main_thread import MainThread
 from pipebench.watch.script.own_steps import OwnTime
 from pipebench.watch.script.passes import Pass
 from pipebench.watch.script.training_device import TrainingDevice
+from pipebench.watch.script.unused_gradients import UnusedGradients
 
 _LOGGED = 8192  # of one iteration, which is as long as the script takes to ask for the next batch
 
@@ -69,6 +70,7 @@ class LoopPhases:
         self.arrivals = Arrivals()
         self.account = MainThread(recording)
         self.device = TrainingDevice()
+        self.gradients = UnusedGradients()
         self.own: OwnTime | None = None  # set on a rank
         self.on_transfer: Callable[[Any], object] | None = None  # hears of each tensor that is copied to a CUDA device
         self.trains: set[int] = set()  # loaders whose loop came to a backward
@@ -226,6 +228,10 @@ class LoopPhases:
         """Writes what is due. The time since the last event was ours: it is in the account, and in no phase."""
         this.write_if_due()
         self.account.write_if_due()
+        self.looked(this)
+
+    def looked(self, this: Pass) -> None:
+        """The time since the last event was ours, as in `recorded`."""
         self.here.mark = now = perf_counter_ns()
         self.account.recorded(this.place, now)
 

@@ -1,4 +1,4 @@
-"""Frozen modules whose outputs could be kept: their time, and when nothing is told. The looks are made up."""
+"""Frozen modules whose outputs could be kept, or with gradients that nobody uses: their time. The looks are made up."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from pipebench.watch.record.worker_lines import OneBatch
 ENCODER = ModuleLooks("encoder", "ResNet", 60)
 
 
-def _looks(*modules: ModuleLooks, forward: int = 80, later: int = 0, places: Any = (), turns: int = 50) -> LoopLooks:
-    return LoopLooks(1, "a/train.py", turns, list(places), forward, later, list(modules))
+def _looks(
+    *modules: ModuleLooks, forward: int = 80, later: int = 0, places: Any = (), turns: int = 50, unused: Any = ()
+) -> LoopLooks:
+    return LoopLooks(1, "a/train.py", turns, list(places), forward, later, list(modules), list(unused))
 
 
 def _run(*lines: LoopLooks, passes: int = 4, drew: bool = False, stage: str = "Normalize", **rows: Any) -> Account:
@@ -127,3 +129,86 @@ def test_on_a_device_nothing_is_said_to_be_saved() -> None:
     assert "could save" not in text.split("The forward of encoder")[1].split("Not verified")[0]
     assert "That is the host's time. Its outputs could be computed once and kept. Only if" in text
     assert "Not verified on a GPU." in text
+
+
+def _wasted(account: Account) -> list[Cause]:
+    return [one for one in account.causes if one.code == "unused-gradients"]
+
+
+def test_gradients_that_nobody_uses_take_their_share_of_the_backward() -> None:
+    account = _run(_looks(unused=[ENCODER]), passes=1, backward=400)
+    (cause,) = _wasted(account)
+    assert cause.s == cause.recoverable_s == pytest.approx(0.3)  # 60 of 80 looks, of 400 ms
+    assert cause.values == {"module": "encoder (ResNet)", "modules": 1, "share": pytest.approx(0.75), "name": "encoder"}
+    assert account.causes[0] == cause and not _told(account)
+    (row,) = (one for one in account.rows if one.code == "backward")
+    assert row.recoverable_s == cause.recoverable_s and row.reason == "unused-gradients"
+    text = said(account)
+    assert text.startswith(
+        "The backward computes gradients of encoder (ResNet) that nobody uses: no optimiser holds its weights, which "
+        "were not seen to change. It takes about 300 ms of the run's "
+    )
+    assert (
+        "for them, if its share of it is that of the forward (75 %). encoder.requires_grad_(False) before the loop, or "
+        "running it under torch.no_grad(), could save about 300 ms (predicted, not tried). Only if the script reads "
+        "these gradients nowhere."
+    ) in text
+    assert "outputs that are kept" not in text and "is worth a change" not in text
+    move = move_of_run(None, account.causes, 4)
+    assert move is not None and "requires_grad_(False) on all weights" in (watch_verdict.next_move(move) or "")
+    assert "less" in layout.text(watch_account.table(account), width=80)
+
+
+def test_several_modules_with_unused_gradients_are_told_with_their_model() -> None:
+    parts = [ModuleLooks(f"layer{number}", "Sequential", 15, of="ResNet") for number in range(4)]
+    account = _run(_looks(unused=parts), passes=1, backward=400)
+    assert _wasted(account)[0].s == pytest.approx(0.3)
+    text = said(account)
+    assert "gradients of layer0 (Sequential) and 3 other modules of ResNet that nobody uses" in text
+    assert ". requires_grad_(False) on all weights that no optimiser holds, before the loop, could save about" in text
+
+
+def test_kept_outputs_of_the_same_module_are_told_in_the_same_sentence() -> None:
+    """To end the gradients is right for any inputs, and no second is told twice."""
+    other = ModuleLooks("text", "Bert", 20)
+    account = _run(_looks(ENCODER, unused=[ENCODER], forward=90), backward=400)
+    (cause,) = _wasted(account)
+    assert not _told(account) and cause.values["forward_s"] == pytest.approx(0.8)
+    assert cause.recoverable_s == pytest.approx(4 * 0.4 * 60 / 90)
+    text = said(account)
+    assert "If its inputs are the same in each pass, outputs that are kept save its forward, too: about 800 ms" in text
+    assert not any(one.reason == "kept-outputs" for one in account.rows)
+
+    account = _run(_looks(ENCODER, other, unused=[ENCODER], forward=90), backward=400)
+    (kept,) = _told(account)
+    assert kept.values["module"] == "text (Bert)" and kept.values["modules"] == 1
+    assert kept.recoverable_s == pytest.approx(4 * 0.4 * 20 / 90 * 0.75)
+
+
+@pytest.mark.parametrize("how", [{"passes": 1}, {"drew": True}, {"stage": "RandomCrop"}])
+def test_kept_outputs_are_not_told_beside_them_where_inputs_may_differ(how: dict[str, Any]) -> None:
+    (cause,) = _wasted(_run(_looks(ENCODER, unused=[ENCODER]), backward=400, **how))
+    assert "forward_s" not in cause.values
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        _looks(unused=[ENCODER._replace(looks=9)], forward=10),  # too few looks
+        _looks(unused=[ENCODER._replace(looks=10)], forward=1000),  # a small one
+        _looks(unused=[ENCODER], turns=7),
+        _looks(),
+    ],
+)
+def test_no_unused_gradients_are_told(line: LoopLooks) -> None:
+    assert _wasted(_run(line, backward=400)) == []
+
+
+def test_unused_gradients_on_a_device_are_told_without_a_saving() -> None:
+    account = _run(_looks(unused=[ENCODER._replace(on_device=True)]), backward=400, idle=10)
+    (cause,) = _wasted(account)
+    assert cause.recoverable_s is None and cause.on_device
+    text = said(account)
+    assert "could save" not in text.split("The backward computes")[1].split("Not verified")[0]
+    assert "That is the host's time. encoder.requires_grad_(False) before the loop" in text and "ends it." in text
+    assert not any(one.reason == "unused-gradients" for one in account.rows)

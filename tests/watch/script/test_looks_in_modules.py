@@ -12,6 +12,7 @@ from pipebench.watch.record.trial_lines import LoopLooks, ModuleLooks
 from pipebench.watch.script import frozen_modules
 from pipebench.watch.script.frozen_modules import FrozenModules, _named
 from pipebench.watch.script.loop_place import Call
+from pipebench.watch.script.unused_gradients import UnusedGradients
 
 TURNS = 20
 
@@ -69,7 +70,7 @@ def at_work(looker):
 def test_a_frozen_part_is_found_with_its_attribute_and_what_is_trained_is_not(looker, at_work):
     net = Net(_frozen(Looked(at_work)), Looked(at_work))
     line = _train(looker, net, net)
-    assert line.frozen == [ModuleLooks("encoder", "Looked", TURNS)]
+    assert line.frozen == [ModuleLooks("encoder", "Looked", TURNS, of="Net")]
     assert line.forward_looks == 2 * TURNS and line.later_looks == 0
 
 
@@ -191,9 +192,10 @@ def _called(modules, module, turns):
     """What is found after so many iterations with a look in each."""
     for _ in range(turns):
         frame = SimpleNamespace(f_locals={"self": module, "args": (torch.ones(1),), "kwargs": {}})
-        modules.note([Call(frame, test_on_a_device_only_what_cannot_be_trained_is_found.__code__, 0)])
+        call = Call(frame, test_on_a_device_only_what_cannot_be_trained_is_found.__code__, 0)
+        modules.note([call], UnusedGradients())
         modules.turns += 1
-    return [one.kind for one in modules.found()]
+    return [one.kind for one in modules.found(UnusedGradients(), 1).frozen]
 
 
 def test_on_a_device_only_what_cannot_be_trained_is_found(monkeypatch):
@@ -203,7 +205,7 @@ def test_on_a_device_only_what_cannot_be_trained_is_found(monkeypatch):
     assert _called(modules, encoder, TURNS) == ["Linear"]
     assert _called(modules, student, TURNS) == ["Linear"]  # an optimiser may give it no new version
     assert _called(modules, _on_device(_frozen(torch.nn.Linear(4, 4))), TURNS) == ["Linear"]  # a copy may follow it
-    assert modules.found()[0].on_device
+    assert modules.found(UnusedGradients(), 1).frozen[0].on_device
 
 
 def test_weights_that_cannot_be_looked_at_are_passed_over(looker, at_work, monkeypatch):

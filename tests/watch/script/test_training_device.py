@@ -73,7 +73,8 @@ def _trained() -> TrainingDevice:
     """The device after one backward."""
     found = TrainingDevice()
     here = SimpleNamespace(innermost=lambda: SimpleNamespace(device=IdleDevice(TrainingDevice())), backward=False)
-    loop: Any = SimpleNamespace(device=found, here=here, spend=lambda *_, **__: None)
+    gradients = SimpleNamespace(walks=False)
+    loop: Any = SimpleNamespace(device=found, here=here, spend=lambda *_, **__: None, gradients=gradients)
     watched_backward(loop, lambda *_: None)(torch.zeros(1).as_subclass(Loss))
     return found
 
