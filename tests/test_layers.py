@@ -43,20 +43,20 @@ HOUSE = {
     "watch.stages": "labels transforms hidden_errors webdataset in_place called iterables library_calls "
     "finding_transforms",
     "watch.worker": "pickling stack_place padded contents draws batch_sums standins fetching",
-    "watch.script": "made dividing nested_columns described lost_workers wait_parts arrivals training_device "
-    "device_idle main_thread own_steps passes unused_gradients phases backward ranks loop_place own_python "
-    "frozen_modules full_collections busy_threads loop_looks loop_spans without_loader left_on optimisers relays "
-    "same_samples spawned_workers transfers iterators webdataset_loader",
+    "watch.script": "made dividing nested_columns held_models described lost_workers wait_parts arrivals "
+    "training_device device_idle main_thread own_steps passes unused_gradients phases backward ranks loop_place "
+    "own_python frozen_modules full_collections busy_threads loop_looks loop_spans without_loader left_on "
+    "optimisers relays same_samples spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting leaving alike dealing in_step edits examining memo asked compared chains row_pieces "
     "row_code indexing pictures arms stretches open_files passes session patching",
     "watch.launch": "watched_script standstill over_time footprint exits stacks supervisor bootstrap program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described begins device_idle like_a_device in_loop together settled all_made "
-    "collectives bound bound_of_ranks drilled hand_off script_cpu costs over_time loop_clock host_use moves locks "
-    "prepared account verdict waiting stalls series each_loader growing of_causes full_collections cores_taken "
-    "pass_causes small_batches loop_causes without_workers warming slower_steps frozen_modules busy_threads "
-    "after_model causes notes summary one_of_ranks "
+    "collectives bound bound_of_ranks known_table known_lines drilled hand_off script_cpu costs over_time "
+    "loop_clock host_use known_move moves locks prepared account verdict waiting stalls series each_loader growing "
+    "of_causes full_collections cores_taken pass_causes small_batches loop_causes without_workers warming "
+    "slower_steps frozen_modules busy_threads after_model causes notes summary one_of_ranks "
     "rank_pace ranks rank_groups programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",

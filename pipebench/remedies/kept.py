@@ -65,7 +65,7 @@ def _lines(seen: Seen) -> Iterator[tuple[float, Place]]:
     """
     cached = [one.name.split(".")[-1] for one in seen.stages if one.holds is not None]
     for _, share, line in seen.lines():
-        called = _called(line.text)
+        called = builds(line.text)
         if share >= LEAST_SHARE and called and line.function.split(".")[-1] not in cached:
             yield share, Place(called, line.file, line.line)
 
@@ -80,10 +80,10 @@ def _classes(seen: Seen) -> Iterator[tuple[float, Place]]:
     for (name, file), share in shares.items():
         for source in sources(seen, [file]) if share >= LEAST_SHARE else ():
             calls = (Place(ast.unparse(one.func), source.file, one.lineno) for one in source.calls_of(name))
-            yield from ((share, one) for one in calls if _called(f"{one.name}(") == one.name)
+            yield from ((share, one) for one in calls if builds(f"{one.name}(") == one.name)
 
 
-def _called(text: str) -> str:
+def builds(text: str) -> str:
     """The first class or function that a line builds something with ("": none)."""
     for found in _CALLED.findall(_NO_CODE.sub("''", text)):
         names = found.split(".")

@@ -7,11 +7,14 @@ import re
 from collections.abc import Iterable
 
 from pipebench.render.cells import Table
-from pipebench.render.layout import begun, shortened
+from pipebench.render.layout import Part, begun, shortened
+from pipebench.render.watch_verdict import known_line
 from pipebench.results.drilled import DrilledLine, DrilledRow
+from pipebench.results.next_move import NextMove
 from pipebench.units import counted, percent, printable
 
 _FEW = 4  # rows in the short report
+_MATTERS = 0.15  # of the row
 _PLACE = re.compile(r"(?P<function>.*?) \((?P<file>[^()]*):(?P<line>\d+)\)(?P<rest>.*)", re.DOTALL)
 # columns that a name, and the text of a line, keep as long as others can lose some; and a name at least
 _NAME, _TEXT, _LEAST = 12, 24, 6
@@ -70,6 +73,29 @@ def _described(one: DrilledLine) -> str:
     return f"{place}: {printable(one.text)}" if one.text else place
 
 
-def all_drilled(rows: Iterable[DrilledRow], loaders: set[int], *, full: bool) -> list[Table]:
-    """A table for each row of these loaders."""
-    return [drilled(one, full=full) for one in rows if one.loader in loaders]
+def all_drilled(rows: Iterable[DrilledRow], loaders: set[int], move: NextMove | None, *, full: bool) -> list[Part]:
+    """A table for each row of these loaders, each with what is written in place of its slow lines.
+
+    The short report has the largest of them. What the next move says is not said here.
+    """
+    said = {move.title} if move is not None else set()
+    made: list[Part] = []
+    for one in rows:
+        if one.loader in loaders:
+            made += [drilled(one, full=full), *_known(one, said)[: None if full else 1]]
+    return made
+
+
+def _known(row: DrilledRow, said: set[str]) -> list[str]:
+    """A sentence for each kind of slow line that has a share which matters, with the largest of its lines."""
+    shares: list[tuple[float, str]] = []
+    lines: dict[str, list[DrilledLine]] = {}
+    for one in row.lines:
+        if one.title and one.title not in said:
+            lines.setdefault(one.title, []).append(one)
+    for title, found in lines.items():
+        if (share := sum(one.share for one in found)) >= _MATTERS:
+            most = max(found, key=lambda one: one.share)
+            sentence = known_line(most.function, most.file, most.line, title, most.how)
+            shares.append((share, sentence[0].upper() + sentence[1:]))
+    return [sentence for _, sentence in sorted(shares, reverse=True)]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pipebench.render.frameworks import made_anew, setting
 from pipebench.render.in_loop import otherwise
 from pipebench.render.started import fitting
 from pipebench.render.watch_notes import tools
-from pipebench.render.worker_moves import DIVIDE, OF_WORKERS, why_no_worker
+from pipebench.render.worker_moves import DIVIDE, OF_WORKERS, shortly, why_no_worker
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import ONE_OF_RANKS, Verdict, WatchResult
 from pipebench.units import counted, percent, printable, seconds, size
@@ -283,6 +283,24 @@ def next_move(move: NextMove | None) -> str | None:
     """The change that the figures support; None if they support no change."""
     if move is None:
         return None
+    if not move.title:
+        return _first_move(move)
+    share = f"{percent(move.line_share or 0.0)} of making samples"
+    first = known_line(move.function, move.file, move.line, move.title, move.how, share)
+    if move.action == "make-stage-cheaper":
+        return f"Next: {first}"
+    beside = shortly(move) or (_first_move(move) or "").removeprefix("Next: ")
+    return f"Next: {first} Or {beside}"
+
+
+def known_line(function: str, file: str, line: int, title: str, how: Sequence[str], share: str = "") -> str:
+    """What is written in place of a line that is known to be slow (0: of what the dataset calls elsewhere)."""
+    place = f"{printable(os.path.basename(file))}:{line}" if line else "the dataset"
+    told = ", ".join(one for one in (printable(function) if line else "", share) if one)
+    return f"in {place}{f' ({told})' if told else ''}: {title}. {' '.join(how)}"
+
+
+def _first_move(move: NextMove) -> str | None:
     if move.wait_part in _WAIT_PARTS:
         _, change = _WAIT_PARTS[move.wait_part]
         return f"Next: {change}{_at(move)}. Now this takes {seconds(move.wait_part_s or 0.0)} of each iteration."

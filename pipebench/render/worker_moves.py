@@ -44,6 +44,19 @@ OF_WORKERS = {
 }  # fmt: skip
 
 
+def shortly(move: NextMove) -> str:
+    """More workers, in a few words ("": this is no such move)."""
+    if move.action not in OF_WORKERS:
+        return ""
+    change = f"set {setting('num_workers', move.made_by)} to {move.to_workers or f'more than {move.workers}'}"
+    divide = DIVIDE if move.undivided and move.to_workers != 1 else ""
+    if move.fair is None:
+        return f"{change}{_if_divisible(move)}.{divide}"
+    quiet = " without other processes" if _quiet(move) else ""
+    foreseen = f"predicted{quiet}: {spoken(move.fair)} as fast{_of_passes(move)}; {_not_tried(move)}"
+    return f"{change}{_if_divisible(move)} ({foreseen}).{divide}"
+
+
 def _if_divisible(move: NextMove) -> str:
     """What more workers of a stream need, if it does not say its parts."""
     if move.shards != 0 or move.undivided or max(move.workers, move.to_workers or 0) < 2:

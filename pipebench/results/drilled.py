@@ -13,6 +13,8 @@ class DrilledLine:
     confidence of 95 %. `calls` is the library function that the line was calling ("": its own work, or a function
     in C), and `text` is the line itself. `line` is 0 for the other lines of the function together. `file` is empty for
     pipebench's own work in the row.
+
+    If the line is known to be slow in other programs, `title` is what is written in its place, and `how` says how.
     """
 
     file: str
@@ -24,6 +26,8 @@ class DrilledLine:
     share: float
     low: float
     high: float
+    title: str = ""
+    how: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

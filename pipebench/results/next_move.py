@@ -39,6 +39,10 @@ class NextMove:
     in LoaderResult. `lacks` is why one more worker is no step, whatever a simulation says (None: nothing is lacking).
     `function`, `file` and `line` are where that work is in the user's own code: of a function of theirs that is called,
     the place of the call ("" and 0: not known). `rests`: there, the loop needs no core, but waits.
+
+    `title` and `how` are of a line of the dataset that is known to be slow, at `line` of `function` (0: of a neural
+    network that the dataset runs): what is written in its place, and how. It takes `line_share` of the time in which
+    samples are made. It comes before what `action` says.
     """
 
     action: Literal[
@@ -86,6 +90,9 @@ class NextMove:
     line: int = 0
     rests: bool = False
     remade: Literal["same", "alike", "other"] = "same"
+    title: str = ""
+    how: tuple[str, ...] = ()
+    line_share: float | None = None
 
     @property
     def fair(self) -> Speedup | None:

@@ -27,7 +27,7 @@ class StageResult:
     which workers were busy. `whole_share` is that share with the stages inside it (None: this is no function that the
     dataset calls). `holds` is how many results the `functools.lru_cache` around a function keeps in each process: the
     time is that of its misses (None: it has none). `includes_read` says that reading the file and decoding it could not
-    be separated.
+    be separated. `learned` says that the stage is a part of a neural network that the dataset runs for each sample.
     `least_s_per_sample` and `most_s_per_sample` are the times in the workers with the least and the most. `by_worker_s`
     has the time in each worker, per sample of that worker, in the order of their numbers (empty: unknown, or over 64).
 
@@ -47,6 +47,7 @@ class StageResult:
     by_worker_s: tuple[float, ...] = ()
     whole_share: float | None = None
     holds: int | Literal["all"] | None = None
+    learned: bool = False
 
 
 @dataclass(frozen=True)

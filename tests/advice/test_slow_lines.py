@@ -7,18 +7,20 @@ from made_up_trials import seen
 
 from pipebench.remedies import slow_lines
 from pipebench.results.drilled import DrilledLine, DrilledRow
+from pipebench.results.watched import StageResult
+from pipebench.watch.read.known_lines import Line, known
 
 
 def _seen(*lines, wait_share=0.8, **more):
-    """Each line calls what such a line does call, if nothing else is given."""
-    found = tuple(
-        DrilledLine(
-            "/home/me/train.py", "Clips.read", 7 + at, *(calls or (_calls(text),)), text, 100, share, share, share
-        )
-        for at, (text, share, *calls) in enumerate(lines)
-    )
+    """Each line calls what such a line does call, if nothing else is given. What is known of it is as in `watch`."""
+    found = []
+    for at, (text, share, *calls) in enumerate(lines):
+        called = calls[0] if calls else _calls(text)
+        line = DrilledLine("/home/me/train.py", "Clips.read", 7 + at, called, text, 100, share, share, share)
+        what = known(Line(text, called, "Clips.read", "Clips.read", "function"))
+        found.append(line if what is None else replace(line, title=what.title, how=what.how))
     figures = seen(wait_share, **more)
-    row = DrilledRow(1, "Clips.read", "function", 0.9, 200, 0, found)
+    row = DrilledRow(1, "Clips.read", "function", 0.9, 200, 0, tuple(found))
     return replace(figures, watched=replace(figures.watched, drilled=(row,)))
 
 
@@ -32,7 +34,7 @@ def _calls(text):
     [
         ("wave, rate = torchaudio.load(self.frame.iloc[index, 0])", "torchaudio.load"),
         ("image = cv2.imread(self.frame.path.iloc[index])", ""),  # in C
-        ("return torch.tensor(librosa.load(path)[0])", "librosa.load"),
+        ("return torch.tensor(soundfile.read(path)[0])", "soundfile.read"),
         ("return torch.tensor(cv2.imread(path))", ""),
         ("self.video.set(cv2.CAP_PROP_POS_FRAMES, self.places.find(name))", ""),
     ],
@@ -93,3 +95,21 @@ def test_a_generator_is_made_in_each_worker():
     how = " ".join(slow_lines.propose(_seen(line), []).how)
     assert "in each worker, at its first sample" in how and "default_rng(torch.initial_seed())" in how
     assert "default_rng()" not in how
+
+
+def test_a_file_that_is_tried_open_is_not_told_twice():
+    """Where weights may be lost, `kept` tries it in the workers."""
+    line = "with h5py.File(self.path) as f:", 0.6, "h5py.File.__init__"
+    assert slow_lines.propose(_seen(line), []).title == "the file opened once in each worker"
+    assert slow_lines.propose(replace(_seen(line), discards=True), []) is None
+    assert slow_lines.propose(replace(_seen(("deepcopy(sample)", 0.6)), discards=True), []) is not None
+
+
+def test_a_neural_network_in_rows_of_its_own_is_told():
+    figures = _seen()
+    parts = tuple(StageResult(f"Conv2d ({n} of 2)", "transform", 1, 10, 0.1, 0.3, learned=True) for n in (1, 2))
+    figures = replace(figures, watched=replace(figures.watched, stages=parts))
+    change = slow_lines.propose(figures, [])
+    assert change.title == "the model for whole batches" and change.predicted == pytest.approx(1 / 0.4)
+    plain = tuple(replace(one, learned=False) for one in parts)
+    assert slow_lines.propose(replace(figures, watched=replace(figures.watched, stages=plain)), []) is None

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pipebench.results.batches import BatchContent, SlowSample
 from pipebench.watch.read.gather import Run
-from pipebench.watch.record.lines import CodePlace, LoopSums, PassBegun, PassEnded, Remade
+from pipebench.watch.record.lines import CodePlace, LoaderFound, LoopSums, PassBegun, PassEnded, Remade
 from pipebench.watch.record.own_code import owner
 from pipebench.watch.record.worker_lines import Content
 
@@ -43,6 +43,12 @@ def called_by(made: Sequence[CodePlace]) -> str:
     owners = [owner(one.file) for one in made]
     own = owners[owners.index("") :] if "" in owners else []
     return next((one for one in own if one in _CALLERS), "")
+
+
+def models_of(run: Run, loader: int) -> frozenset[str]:
+    """The names of the neural networks that the dataset runs for each sample."""
+    found = run.of_loader(LoaderFound, loader)
+    return frozenset(name for one in found for name in one.models)
 
 
 def again(run: Run, loader: int) -> int:

@@ -7,19 +7,26 @@ from __future__ import annotations
 
 import linecache
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from pipebench.results.drilled import DrilledLine, DrilledRow
 from pipebench.results.watched import Note, StageResult
 from pipebench.stats import NORMAL
 from pipebench.watch.launch.stacks import Look, Looks
+from pipebench.watch.read.described import models_of
 from pipebench.watch.read.gather import Run
-from pipebench.watch.record.own_code import Place, plain_name
+from pipebench.watch.read.known_lines import LONGEST, Line, known, statement
+from pipebench.watch.record.lines import LoaderFound
+from pipebench.watch.record.own_code import Place, owner, plain_name
 from pipebench.watch.worker.stack_place import UNNAMED_SHARE, drilled
 
 _FEWEST = 20  # with fewer looks, every interval is wider than 20 %
 _SMALL = 0.05
+_FAR = 120  # lines of a function
+_DEF = re.compile(r"\s*(?:(?:async\s+)?def|class)\s")
 
 Text = Callable[[str, int], str]
 """The text of a line of a file, "" if there is none."""
@@ -31,7 +38,7 @@ def drilled_rows(
     """The rows that took more than a fifth of worker time, with the lines that their looks found."""
     found = _by_stage(run, looks)
     return tuple(
-        _row(one, seen, text)
+        _row(run, one, seen, text)
         for one in stages
         if one.worker_share > UNNAMED_SHARE and drilled(one.kind, one.name)
         if len(seen := found.get((one.loader, one.kind, one.name), [])) >= _FEWEST
@@ -52,14 +59,17 @@ def _by_stage(run: Run, looks: Looks) -> dict[tuple[int, str, str], list[Look]]:
     return found
 
 
-def _row(stage: StageResult, looks: list[Look], text: Text) -> DrilledRow:
+def _row(run: Run, stage: StageResult, looks: list[Look], text: Text) -> DrilledRow:
     counts = Counter(one.place for one in looks)
     unread = counts.pop(None, 0)
-    known: Counter[Place] = Counter()
+    places: Counter[Place] = Counter()
     for place, count in counts.items():  # a comprehension can have a frame of its own on the same line
         if place is not None:
-            known[place._replace(function=plain_name(place.function))] += count
-    lines = sorted(_lines(known, len(looks), text), key=lambda one: -one.looks)
+            places[place._replace(function=plain_name(place.function))] += count
+    iterable = any(one.iterable for one in run.of_loader(LoaderFound, stage.loader))
+    row = Line("", "", "", stage.name, stage.kind, models=models_of(run, stage.loader), iterable=iterable)
+    found = (_with_known(one, row, text) for one in _lines(places, len(looks), text))
+    lines = sorted(found, key=lambda one: -one.looks)
     return DrilledRow(stage.loader, stage.name, stage.kind, stage.worker_share, len(looks), unread, tuple(lines))
 
 
@@ -77,6 +87,34 @@ def _lines(counts: dict[Place, int], looks: int, text: Text) -> Iterable[Drilled
     for (file, function), count in rest.items():
         low, high = interval(count, looks)
         yield DrilledLine(file, function, 0, "", "", count, count / looks, low, high)
+
+
+def _with_known(line: DrilledLine, row: Line, text: Text) -> DrilledLine:
+    """The line with what is written in its place, if that is known. `row` is what is known of its row."""
+    if not line.line or owner(line.file):
+        return line
+    above = _function_above(line, text)
+    whole = statement([text(line.file, at) for at in range(line.line, line.line + LONGEST)])
+    indent = _indent(text(line.file, line.line))
+    found = known(row._replace(text=whole, calls=line.calls, function=line.function, indent=indent, above=above))
+    return line if found is None else replace(line, title=found.title, how=found.how)
+
+
+def _function_above(line: DrilledLine, text: Text) -> list[str]:
+    """The lines of its function above a line, with its decorators. Of a long function, the last ones."""
+    found: list[str] = []
+    deep, in_head = _indent(text(line.file, line.line)), False
+    for at in range(line.line - 1, max(0, line.line - _FAR), -1):
+        one = text(line.file, at).rstrip()
+        if in_head and not one.lstrip().startswith("@"):
+            break
+        found.append(one)
+        in_head = in_head or (_DEF.match(one) is not None and _indent(one) < deep)
+    return found[::-1]
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def interval(count: int, looks: int) -> tuple[float, float]:

@@ -6,7 +6,7 @@ import dataclasses
 from collections import Counter
 
 from pipebench.results.watched import LoaderResult, StageResult
-from pipebench.watch.read.described import again, called_by, content, made_by, place, remade, single
+from pipebench.watch.read.described import again, called_by, content, made_by, models_of, place, remade, single
 from pipebench.watch.read.gather import Process, Run, added, percentile
 from pipebench.watch.read.host_use import script_cores
 from pipebench.watch.read.series import by_worker
@@ -134,6 +134,13 @@ def stage_results(run: Run, loader: int) -> list[StageResult]:
             holds=key.holds,
         )
         for key, row in wall.items()
+    ]
+    learned = models_of(run, loader)
+    rows = [
+        dataclasses.replace(one, learned=True)
+        if one.kind == "transform" and one.name.split(" (")[0] in learned
+        else one
+        for one in rows
     ]
     return sorted(rows, key=lambda one: -one.exclusive_s_per_sample)
 

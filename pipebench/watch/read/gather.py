@@ -39,7 +39,7 @@ Place = tuple[int, int]
 _OF_TRAINING = (ROWS.index("backward"), ROWS.index("optimiser"))
 Kind = TypeVar("Kind", bound=Line)
 Summed = TypeVar("Summed", FetchSums, LoopSums)
-OfLoader = TypeVar("OfLoader", LoopLooks, LoopSums, PassBegun, PassEnded, ThreadsBeside)
+OfLoader = TypeVar("OfLoader", LoaderFound, LoopLooks, LoopSums, PassBegun, PassEnded, ThreadsBeside)
 
 
 class Process:

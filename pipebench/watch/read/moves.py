@@ -21,6 +21,7 @@ from pipebench.results.next_move import Lacking, NextMove
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.stats import Speedup
 from pipebench.watch.read.hand_off import explained_s
+from pipebench.watch.read.known_move import with_known_line
 
 BUSY = 0.90
 FEW = 8  # batches and iterations: fewer do not show how they scatter
@@ -353,7 +354,7 @@ def _loop_cores(one: WatchResult) -> float:
 
 
 def in_its_words(move: NextMove | None, result: WatchResult) -> NextMove | None:
-    """The same move, with the library that made the loader from settings of its own."""
+    """The same move, with the library that made the loader, and with the line that should be changed first."""
     if move is None:
         return None
     first = result.loaders_in_loop[0] if result.loaders_in_loop else None
@@ -362,7 +363,7 @@ def in_its_words(move: NextMove | None, result: WatchResult) -> NextMove | None:
     if own is None:
         return move
     move = replace(move, made_by=own.made_by, called_by=own.called_by, again=own.again, remade=own.remade)
-    return replace(move, undivided=own.undivided, shards=own.shards)
+    return with_known_line(replace(move, undivided=own.undivided, shards=own.shards), result, own.loader)
 
 
 def _seldom_s(one: Cause) -> float:

@@ -197,8 +197,8 @@ class LoaderFound:
 
     `persistent`: workers live from pass to pass; `can_persist`: a setting can let them. `made`: the calls that led to
     its constructor, the nearest first. `sampler` is the `__iter__` of the script's own sampler or batch sampler, and
-    `sampler_at` where it is written; of torch's, `sampler` is its class. For the others see `script/dividing.py` and
-    `script/nested_columns.py`.
+    `sampler_at` where it is written; of torch's, `sampler` is its class. For the others see `script/dividing.py`,
+    `script/nested_columns.py` and `script/held_models.py`.
     """
 
     loader: int
@@ -215,6 +215,7 @@ class LoaderFound:
     shards: int | None = None
     sampler: str = ""
     sampler_at: CodePlace | None = None
+    models: list[str] = field(default_factory=list)
 
     @property
     def iterable(self) -> bool:

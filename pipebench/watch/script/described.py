@@ -7,6 +7,7 @@ from typing import Any
 
 from pipebench.watch.record.lines import CodePlace, LoaderFound
 from pipebench.watch.script.dividing import shards, undivided
+from pipebench.watch.script.held_models import held_models
 from pipebench.watch.script.made import Makers, read, within
 from pipebench.watch.script.nested_columns import nested_columns
 from pipebench.watch.worker import standins
@@ -38,8 +39,14 @@ def described(loader: Any, number: int, makers: Makers) -> LoaderFound:
         undivided=undivided(dataset, read(loader, "worker_init_fn")),
         nested=nested_columns(dataset),
         shards=shards(dataset),
+        models=held_models(dataset) if _makes_batches(loader) else [],
         **_sampler(loader),
     )
+
+
+def _makes_batches(loader: Any) -> bool:
+    """Whether its dataset gives single samples: else it gives whole batches."""
+    return read(loader, "batch_size") is not None or read(loader, "batch_sampler") is not None
 
 
 def _sampler(loader: Any) -> dict[str, Any]:

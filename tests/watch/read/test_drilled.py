@@ -15,9 +15,10 @@ from pipebench.results.watched import StageResult
 from pipebench.watch.launch.stacks import Fetching, Look, Looks
 from pipebench.watch.read.decoding import read
 from pipebench.watch.read.drilled import BIAS, drilled_rows, interval
+from pipebench.watch.read.each_loader import stage_results
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.record.exclusive_time import REST, StageTimer, stages
-from pipebench.watch.record.lines import Fault, NewStage, ProcessStarted, StageName
+from pipebench.watch.record.lines import Fault, FetchSums, LoaderFound, NewStage, ProcessStarted, StageName
 from pipebench.watch.record.own_code import OURS, Place
 from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.worker import stack_place
@@ -84,6 +85,64 @@ def test_the_interval_is_wilsons_and_the_measured_error() -> None:
     low, high = interval(10, 20)
     assert (low, high) == pytest.approx((0.2993 - BIAS, 0.7007 + BIAS), abs=1e-4)
     assert interval(20, 20)[1] == 1.0 and interval(0, 20)[0] == 0.0
+
+
+SOURCE = """\
+def __getitem__(self, i):
+    with open(self.path) as f:
+        boxes = json.load(f)
+    return self.encoder(boxes[i])
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "calls", "title"),
+    [
+        (3, "json.load", "the file read once"),
+        (3, "json.x", "the file read once"),
+        (3, "cv2.x", ""),
+        (4, "torch.Module._wrapped_call_impl", "the model for whole batches"),
+        (4, "", ""),
+    ],
+)
+def test_a_line_that_is_known_to_be_slow_has_what_is_written_instead(line: int, calls: str, title: str) -> None:
+    lines = ["", *SOURCE.splitlines(keepends=True), *[""] * 9]
+
+    def drill(file: str, **more: Any) -> DrilledLine:
+        script = Process([ProcessStarted(9, "script", 0), LoaderFound(1, "Clips", 1, 8, "fork", 2, **more)])
+        worker = Process(
+            [ProcessStarted(10, "worker", 7, 1, 0, "fork"), NewStage(5, StageName("getitem", "Clips.__getitem__"))]
+        )
+        stage = StageResult("Clips.__getitem__", "getitem", 1, 100, 0.01, 0.9)
+        place = Place(file, "Clips.__getitem__", line, calls)
+        looks = Looks({Fetching(10, 7, 1): _looks({place: 50})})
+        (row,) = drilled_rows(Run([script, worker], ShownTime(), (1,)), [stage], looks, lambda _, at: lines[at])
+        return row.lines[0]
+
+    found = drill("/home/me/data.py", models=["encoder"])
+    assert found.title == title and bool(found.how) == bool(title)
+    assert not drill("/usr/lib/python3/site-packages/clips/data.py", models=["encoder"]).title  # not theirs to change
+    if title:
+        assert not drill("/home/me/data.py", models=[], shards=0).title  # a stream
+
+
+def test_the_rows_of_a_neural_network_are_told_from_transforms() -> None:
+    rows = {
+        1: StageName("transform", "Conv2d (1 of 2)"),
+        2: StageName("transform", "Flip"),
+        3: StageName("decode", "Conv2d"),
+    }
+    sums = FetchSums(1, 0, 9, batches=9, samples=9, busy_ns=300, stages_ns={1: 100, 2: 100, 3: 100})
+    worker = Process([ProcessStarted(10, "worker", 7, 1, 0, "fork"), *(NewStage(*one) for one in rows.items()), sums])
+    script = Process(
+        [ProcessStarted(9, "script", 0), LoaderFound(1, "Clips", 1, 8, "fork", 2, models=["Conv2d", "net"])]
+    )
+    found = stage_results(Run([script, worker], ShownTime(), (1,)), 1)
+    assert {one.name: one.learned for one in found if one.kind == "transform"} == {
+        "Conv2d (1 of 2)": True,
+        "Flip": False,
+    }
+    assert not any(one.learned for one in found if one.kind == "decode")
 
 
 def test_the_lines_as_text() -> None:

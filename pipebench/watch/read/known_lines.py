@@ -1,0 +1,155 @@
+"""Lines of the user's samples that other people's programs are slow by, with what is written in their place. Pure.
+
+What such a line takes is measured by looks at the stack; how much of it the other way saves is not. A line is known by
+its text, and by the library function that it was calling: the rest of the same line may be what takes the time. A line
+that opens, parses or builds something is only known if that is the same for each sample, as far as the text shows it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from pipebench.watch.read.known_table import KNOWN, MODEL, NESTED, Known
+
+_CALLS = re.compile(r"([\w.]+)\s*\(")
+_QUICK = ("int", "float", "len", "list", "tuple", "range", "min", "max", "round", "return", "in", "not", "and", "or",
+          "if", "for", "enumerate", "zip")  # fmt: skip
+_OF_MODULE = re.compile(r"torch\.Module\._(?:wrapped_)?call_impl$")
+_LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
+_KEEPS = re.compile(r"^\s*(?:self|cls)\.\w+(?:\[[^\]]*\])?\s*(?::[^=]+)?=(?!=)|^\s*global\s")
+_LAZY = re.compile(r"\bis None\b|\bhasattr\(|\bnot in self\.|\bif not self\.|\bnot getattr\(|@.*cache|\bglobal\s|"
+                   r"\bexcept \(?(?:KeyError|AttributeError)")  # fmt: skip
+_ALIAS = re.compile(r"^\s*(\w+)\s*=\s*(self\.\w+)\s*(?:#.*)?$")
+_OPENED = re.compile(r"\bwith\b.*?\bopen\(\s*(self\.\w+|[rR]?'[^'{}%]*'|[rR]?\"[^\"{}%]*\")\s*[,)].*?\bas\s+(\w+)")
+_OVER_RANGE = re.compile(r"^\s*for\s+(\w+)\s+in\s+range\(")
+_ELEMENT = re.compile(r"\w+\[\s*(\w+)\s*,\s*(\w+)\s*(?:,[^\]]*)?\]")
+_GETTERS = ("__getitem__", "__iter__", "__next__")
+LONGEST = 6  # lines of one statement
+
+
+class Line(NamedTuple):
+    """A line of a row: its text with the rest of its statement, and the lines of its function above, as they stand.
+
+    `calls` and `function` are as in DrilledLine, `stage` and `kind` as in DrilledRow. `models` are the names of
+    attributes and classes of the dataset's modules that have parameters, and `iterable` says whether it is a stream.
+    """
+
+    text: str
+    calls: str
+    function: str
+    stage: str
+    kind: str = "getitem"
+    indent: int = 0
+    above: Sequence[str] = ()
+    models: Collection[str] = ()
+    iterable: bool = False
+
+
+def known(line: Line) -> Known | None:
+    """What is known of a line that is slow, as far as its time is that of what is known."""
+    if _of_model(line):
+        return MODEL
+    if _nested(line):
+        return NESTED
+    text = _resolved(line)
+    return next((one for one in KNOWN if one.pattern.search(text) and _is_it(one, line, text)), None)
+
+
+def statement(lines: Sequence[str]) -> str:
+    """The first of these lines, with those that its open brackets need."""
+    found = ""
+    for one in lines[:LONGEST]:
+        found = f"{found} {one.strip()}".strip()
+        if sum(map(found.count, "([{")) <= sum(map(found.count, ")]}")):
+            return found
+    return lines[0].strip() if lines else ""
+
+
+def _is_it(one: Known, line: Line, text: str) -> bool:
+    if one.same and not _each_sample(line, text):
+        return False
+    if (one.in_loop and not _loops(line)) or (one.kinds and line.kind not in one.kinds):
+        return False
+    if line.calls:
+        return bool(one.calls) and re.match(one.calls, line.calls) is not None
+    return one.most is not None and len(_called(text, one.beside)) <= one.most
+
+
+def _called(text: str, beside: Collection[str] = ()) -> list[str]:
+    """What a text calls, but for what hardly takes time."""
+    names = [name.rpartition(".")[2] for name in _CALLS.findall(text)]
+    return [name for name in names if name not in _QUICK and name not in beside]
+
+
+def _each_sample(line: Line, text: str) -> bool:
+    """Whether the dataset does this for each sample: not a stream, and nothing that is kept."""
+    if line.iterable or _KEEPS.search(text) or any(map(_LAZY.search, line.above)):
+        return False
+    return _of_dataset(line, text)
+
+
+def _of_dataset(line: Line, text: str) -> bool:
+    """Whether `self` is the dataset, so that its plain attributes are the same for each sample."""
+    if "self." not in text:
+        return True
+    held = set(re.findall(r"\bself\.(\w+)", text))
+    if any(re.search(rf"\bself\.{name}\s*(?::[^=]+)?=(?!=)", above) for name in held for above in line.above):
+        return False
+    of, _, name = line.function.rpartition(".")
+    return name in _GETTERS or (bool(of) and of == line.stage.rpartition(".")[0])
+
+
+def _resolved(line: Line) -> str:
+    """The text, with what stands for an attribute of the dataset, or for a file that is opened by its name, put in."""
+    text = line.text
+    for above in reversed(line.above):
+        if (alias := _ALIAS.match(above)) and _given_once(alias[1], line.above):
+            text = re.sub(rf"(?<![\w.\"']){alias[1]}(?![\w\"']|\s*=[^=])", alias[2], text)
+        elif opened := _OPENED.search(above):
+            name = rf"(?<![\w.\"']){re.escape(opened[2])}(?![\w\"'])"
+            text = re.sub(name, lambda _, file=opened[1]: f"open({file})", text)  # type: ignore[misc]
+    return text
+
+
+def _given_once(name: str, above: Sequence[str]) -> bool:
+    return sum(bool(re.match(rf"\s*(?:for\s+)?{name}\s*(?:=(?!=)|\bin\b)", one)) for one in above) == 1
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
+def _loops(line: Line) -> list[str]:
+    """The heads of the loops around a line, the nearest first."""
+    found, depth = [], line.indent
+    for one in reversed(line.above):
+        if one.strip() and not one.strip().startswith("#") and _indent(one) < depth:
+            depth = _indent(one)
+            if _LOOP.match(one):
+                found.append(one)
+    return found
+
+
+def _nested(line: Line) -> bool:
+    """Whether this line visits one element in two loops over ranges."""
+    over = {found[1] for one in _loops(line) if (found := _OVER_RANGE.match(one))}
+    if line.calls or _called(line.text, ("abs",)):
+        return False
+    return any({row, column} <= over and row != column for row, column in _ELEMENT.findall(line.text))
+
+
+def _of_model(line: Line) -> bool:
+    """Whether this line calls a neural network of the dataset, or is in the network's own forward."""
+    if line.kind == "collate" or "__getitems__" in (line.stage + "." + line.function).split("."):
+        return False  # of a whole batch
+    if re.match(MODEL.calls, line.calls):
+        return True
+    of, _, name = line.function.rpartition(".")
+    if name == "forward" and of.rpartition(".")[2] in line.models:
+        return True
+    if not line.calls or (line.calls.startswith("torch.Module.") and not _OF_MODULE.match(line.calls)):
+        return False
+    named = {one for name in _CALLS.findall(re.sub(r"\[[^\[\]]*\]", "", line.text)) for one in name.split(".")}
+    return not named.isdisjoint(line.models)

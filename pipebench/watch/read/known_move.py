@@ -1,0 +1,63 @@
+"""Puts a line that is known to be slow before a move that its change may make needless. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from pipebench.results.drilled import DrilledLine
+from pipebench.results.next_move import NextMove
+from pipebench.results.watched import WatchResult
+from pipebench.watch.read.known_table import MODEL
+
+_OF_STAGE = 0.3  # of the stage that is to become cheaper
+_OF_SAMPLES = 0.5  # of the time in which samples are made, beside more workers
+_BESIDE = ("set-num-workers", "raise-num-workers", "workers-for-thread", "load-validation-faster")
+
+
+class _Found(NamedTuple):
+    """What is known, its share of the time in which samples are made, and the largest of its lines."""
+
+    title: str
+    how: tuple[str, ...]
+    share: float
+    line: DrilledLine | None
+
+
+def with_known_line(move: NextMove, result: WatchResult, loader: int | None) -> NextMove:
+    """The same move, with the line of this loader's samples that has a large share of what the move is about."""
+    if move.action == "make-stage-cheaper":
+        found = [
+            one for one in _known(result, loader, move.stage) if one.share >= _OF_STAGE * _share(result, loader, move)
+        ]
+    elif move.action in _BESIDE:
+        found = [one for one in _known(result, loader, None) if one.share >= _OF_SAMPLES]
+    else:
+        return move
+    largest = max(found, key=lambda one: one.share, default=None)
+    if largest is None:
+        return move
+    move = replace(move, title=largest.title, how=largest.how, line_share=largest.share)
+    line = largest.line
+    return move if line is None else replace(move, function=line.function, file=line.file, line=line.line)
+
+
+def _share(result: WatchResult, loader: int | None, move: NextMove) -> float:
+    rows = (one for one in result.stages if one.loader == loader and one.name == move.stage)
+    return max((one.worker_share for one in rows), default=1.0)
+
+
+def _known(result: WatchResult, loader: int | None, stage: str | None) -> Iterator[_Found]:
+    """What is known of the lines of a loader: of one stage, or of all (None)."""
+    lines: dict[str, list[tuple[float, DrilledLine]]] = {}
+    for row in result.drilled:
+        for line in row.lines if row.loader == loader and stage in (None, row.stage) else ():
+            if line.title:
+                lines.setdefault(line.title, []).append((row.worker_share * line.share, line))
+    for title, found in lines.items():
+        _, most = max(found, key=lambda one: one[0])
+        yield _Found(title, most.how, sum(share for share, _ in found), most)
+    parts = [one for one in result.stages if one.loader == loader and one.learned]
+    if parts and (stage is None or stage in [one.name for one in parts]):
+        yield _Found(MODEL.title, MODEL.how, sum(one.worker_share for one in parts), None)

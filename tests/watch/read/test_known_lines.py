@@ -1,0 +1,242 @@
+"""Lines that are known to be slow: by which text and call they are known, and where nothing must be said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pipebench.results.drilled import DrilledLine
+from pipebench.watch.read.drilled import _function_above
+from pipebench.watch.read.known_lines import Line, known, statement
+from pipebench.watch.read.known_table import KNOWN as TABLE
+from pipebench.watch.read.known_table import MODEL, NESTED, Known
+
+WITH = "with open(self.path) as f:"
+OF_DATASET: dict[str, Any] = {"function": "Clips.__getitem__", "stage": "Clips.__getitem__"}
+
+
+def _title(text: str, calls: str = "", above: str = "", indent: int = 8, **more: Any) -> str | None:
+    lines = ["    def __getitem__(self, i):", *(f"        {one}" for one in above.splitlines())]
+    found = known(Line(text, calls, **{**OF_DATASET, "above": lines, "indent": indent, **more}))
+    return found and found.title
+
+
+LOC, FRAME = "pandas._LocIndexer.__getitem__", "pandas.DataFrame.__getitem__"
+TAR, MEL = "tarfile.TarFile.getmember", "torchaudio.MelSpectrogram.__init__"
+KNOWN = [
+    ("self.video.set(cv2.CAP_PROP_POS_FRAMES, number)", "", "frames read on, without seeking"),
+    ("capture.set(CAP_PROP_POS_MSEC, 40 * number)", "", "frames read on, without seeking"),
+    ("row = self.frame.iloc[index]", LOC, "columns as arrays"),
+    ("row = frame.loc[index, 'price']", LOC, "columns as arrays"),
+    ("wrong = np.random.choice(self.items, 20, replace=False)", "", "numbers drawn without a permutation"),
+    ("cut = np.load(f'{case}.npz', mmap_mode='r')['data']", "numpy.NpzFile.__getitem__", "arrays in .npy files"),
+    ("return torch.tensor(waves, dtype=torch.float32), labels", "", "tensors of arrays, not of lists"),
+    ("return torch.tensor(waves.tolist())", "", "tensors of arrays, not of lists"),
+    ("return torch.FloatTensor(mels)", "", "tensors of arrays, not of lists"),
+    ("sample = copy.deepcopy(self.samples[index])", "copy.deepcopy", "no deep copy of a sample"),
+    ("mine = self.visits[self.visits['user'] == user]", FRAME, "rows found without comparing a column"),
+    ("mine = self.visits.loc[self.visits.user == user]", "pandas.new_method", "rows found without comparing a column"),
+    ("for _, row in group.iterrows():", "pandas.DataFrame.iterrows", "columns in place of rows"),
+    ("boxes = json.load(open(self.path))[name]", "json.load", "the file read once"),
+    ("table = pd.read_csv(self.path)", "pandas.read_csv", "the file read once"),
+    ("boxes = pickle.load(open('/data/boxes.pkl', 'rb'))", "", "the file read once"),
+    ("root = ET.parse(self.path).getroot()", "xml.parse", "the file read once"),
+    ("text = open(self.path).readlines()[i]", "codecs.decode", "a line by its place in the file"),
+    ("with h5py.File(self.path, 'r') as f:", "h5py.File.__init__", "the file opened once in each worker"),
+    ("base = sqlite3.connect(self.path)", "", "the file opened once in each worker"),
+    ("with zipfile.ZipFile(self.path) as one:", "zipfile.ZipFile.__init__", "the file opened once in each worker"),
+    ("raw = tar.extractfile(name).read()", TAR, "members of a tar by their places"),
+    ("x = f['images'][:][i]", "h5py.Dataset.__getitem__", "only the part that is used"),
+    ("x = np.load(self.path)[i]", "numpy.load", "only the part that is used"),
+    ("cut = nib.load(path).get_fdata()[:, :, k]", "nibabel.DataobjImage.get_fdata", "a part of the volume"),
+    ("points = np.loadtxt(self.paths[i], delimiter=',')", "numpy.loadtxt", "files that need no parsing"),
+    ("names = sorted(os.listdir(os.path.join(self.root, name)))", "", "folders listed once"),
+    ("names = glob.glob(f'{self.root}/{name}/*.png')", "glob.glob", "folders listed once"),
+    ("label = self.names.index(name)", "", "a dict in place of list.index"),
+    ("ids = sum(parts, [])", "", "lists joined by chain"),
+    ("where = np.where(self.labels == label)[0]", "", "places of each label collected once"),
+    ("same = np.random.choice(np.flatnonzero(self.labels == y))", "", "places of each label collected once"),
+    ("same = [j for j, y in enumerate(self.labels) if y == label]", "", "places of each label collected once"),
+    ("classes = np.vectorize(self.table.get)(mask)", "numpy.vectorize.__call__", "operations on whole arrays"),
+    ("r, g, b = image.getpixel((x, y))", "PIL.Image.getpixel", "the image as an array"),
+    ("values = list(image.getdata())", "", "the image as an array"),
+    ("tok = AutoTokenizer.from_pretrained(self.name)", "transformers.AutoTokenizer.from_pretrained",
+     "the model or tokenizer built once"),
+    ("mel = torchaudio.transforms.MelSpectrogram(16000)(wave)", MEL, "the transform built once"),
+    ("wave = F.resample(wave, rate, 16_000)", "torchaudio.resample", "sound at the rate of training"),
+    ("wave, rate = librosa.load(path, sr=16000)", "librosa.load", "sound at the rate of training"),
+    ("x = self.scaler.transform(row[None])[0]", "sklearn.wrapped", "whole tables for scikit-learn"),
+    ("items = ast.literal_eval(self.items[i])", "ast.literal_eval", "texts parsed once"),
+    ("day = datetime.strptime(self.days[i], '%Y-%m-%d')", "_strptime._strptime_datetime", "dates parsed once"),
+    ("ids = self.tokenizer(self.texts[i], truncation=True)", "transformers.PreTrainedTokenizerBase.__call__",
+     "texts tokenized once"),
+]  # fmt: skip
+SILENT = [
+    ("self.video.set(cv2.CAP_PROP_FRAME_WIDTH, 96)", ""),
+    ("self.video.set(cv2.CAP_PROP_POS_FRAMES, self.places.find(name))", ""),  # which of both is not known
+    ("wave, rate = torchaudio.load(self.frame.iloc[index, 0])", "torchaudio.load"),
+    ("image = cv2.imread(self.frame.path.iloc[index])", ""),  # in C
+    ("values = frame.loc[:, names]", LOC),  # columns
+    ("wrong = np.random.choice(self.items, 20, replace=False, p=weights)", ""),
+    ("wrong = rng.choice(self.items, 20, replace=False)", ""),
+    ("wrong = np.random.choice(self.items, 20)", ""),
+    ("cut = np.load(f'{case}.npy', mmap_mode='r')", "numpy.load"),
+    ("return torch.tensor(soundfile.read(path)[0])", "soundfile.read"),
+    ("return torch.tensor(cv2.imread(path))", ""),
+    ("return torch.zeros(len(samples), longest)", ""),
+    ("sample = dict(self.samples[index])", ""),
+    ("mine = frame[frame['user'] == user]", FRAME),  # a frame of this sample
+    ("mine = self.visits[self.places[user]]", FRAME),
+    ("mine = frame.loc[frame['user'] == user]", "pandas.new_method"),
+    ("boxes = json.load(open(self.paths[i]))", "json.load"),  # a file for each sample
+    ("boxes = json.load(open(path))", "json.load"),
+    ("boxes = json.load(open(f'{self.root}/{i}.json'))", "json.load"),
+    ("boxes = pickle.load(self.file)", ""),  # the next object of an open file
+    ("self.boxes = json.load(open(self.path))", "json.load"),  # kept
+    ("for chunk in pd.read_csv(self.path, chunksize=1000):", "pandas.TextFileReader.__next__"),
+    ("text = open(self.paths[i]).readlines()[0]", ""),
+    ("with h5py.File(self.paths[i], 'r') as f:", "h5py.File.__init__"),
+    ("self.file = h5py.File(self.path, 'r')", "h5py.File.__init__"),
+    ("with h5py.File(self.path, 'r') as f: x = f['x'][i]", "h5py.Dataset.__getitem__"),  # reading takes the time
+    ("raw = tar.extractfile(member).read()", "tarfile._FileInFile.read"),
+    ("x = f['images'][i]", "h5py.Dataset.__getitem__"),
+    ("x = np.load(self.paths[i])[0]", "numpy.load"),
+    ("x = np.load(self.path)['images']", "numpy.load"),  # an archive
+    ("volume = nib.load(path).get_fdata()", "nibabel.DataobjImage.get_fdata"),
+    ("volume = nib.load(path).get_fdata()[None]", "nibabel.DataobjImage.get_fdata"),
+    ("rows = pd.read_csv(self.paths[i], skiprows=first, nrows=10)", "pandas.read_csv"),
+    ("name = os.path.join(self.root, self.names[i])", "posixpath.join"),
+    ("image = cv2.imread(sorted(glob.glob(folder))[0])", ""),
+    ("at = text.index('x')", ""),
+    ("total = sum(values, 0.0)", ""),
+    ("total = sum(map(len, parts), [])", ""),  # another call
+    ("where = np.where(mask == 3)", ""),  # of this sample
+    ("where = np.where(self.labels == self.label_of(i))[0]", ""),  # another call
+    ("out = [t(x) for j, t in enumerate(self.transforms) if j]", ""),
+    ("x = torch.cat([x, pad])", ""),
+    ("wave, rate = librosa.load(path, sr=None)", "librosa.load"),
+    ("wave = frame.resample('1min').mean()", "pandas.resample"),
+    ("x = self.model.transform(x)", "mylib.transform"),
+    ("mel = self.mel(wave)", "torch.Module._wrapped_call_impl"),  # a transform
+    ("image = transforms.ToTensor()(image)", "torchvision.ToTensor.__call__"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "calls", "title"), KNOWN)
+def test_a_line_is_known_by_its_text_and_its_call(text: str, calls: str, title: str) -> None:
+    assert _title(text, calls) == title
+    assert _title("return made(i)", calls) is None or title.startswith("texts tokenized")
+
+
+@pytest.mark.parametrize(("text", "calls"), SILENT)
+def test_nothing_is_said_of_a_line_that_may_be_right(text: str, calls: str) -> None:
+    assert _title(text, calls) is None
+
+
+@pytest.mark.parametrize("one", [MODEL, NESTED, *TABLE], ids=lambda one: one.title)
+def test_what_is_written_instead_fits_a_page(one: Known) -> None:
+    assert one.title and one.how and all(len(line) <= 92 for line in one.how) and one.how[-1].endswith(".")
+
+
+ONCE = [one[:2] for one in KNOWN if one[2] in (
+    "the file read once", "the file opened once in each worker", "the transform built once", "folders listed once",
+    "the model or tokenizer built once", "files that need no parsing",
+    "a line by its place in the file", "a dict in place of list.index",
+    "rows found without comparing a column", "places of each label collected once",
+)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "calls"), ONCE)
+def test_what_is_done_once_is_no_fault(text: str, calls: str) -> None:
+    assert _title(text, calls) is not None
+    assert _title(text, calls, iterable=True) is None  # once in a pass
+    assert _title(text, calls, above="if self.kept is None:") is None
+    assert _title(text, calls, above="if not hasattr(self, 'kept'):") is None
+    assert _title(text, calls, above="@functools.lru_cache(4)") is None
+
+
+def test_of_another_object_than_the_dataset_an_attribute_may_differ_for_each_sample() -> None:
+    text, calls = "return json.load(open(self.path))", "json.load"
+    assert _title(text, calls, function="Clips.boxes") == "the file read once"
+    assert _title(text, calls, function="Record.boxes") is None
+    assert _title(text, calls, above="self.path = self.paths[i]") is None
+
+
+def test_names_of_the_function_stand_for_what_they_are() -> None:
+    assert _title("boxes = json.load(f)", "json.load", WITH) == "the file read once"
+    assert _title("boxes = json.load(f)", "json.load", "with open(self.paths[i]) as f:") is None
+    assert _title("boxes = json.load(f)", "json.load") is None
+    assert _title("mine = df[df['user'] == user]", FRAME, "df = self.visits") == "rows found without comparing a column"
+    assert _title("mine = df[df['user'] == user]", FRAME, "df = self.visits\ndf = df.dropna()") is None
+
+
+def test_parts_are_joined_once_only_if_it_is_in_a_loop() -> None:
+    line, loop = "out = np.concatenate([out, part])", "for part in parts:"
+    assert _title(line, "", loop, indent=12) == "parts joined once"
+    assert _title(line, "", loop, indent=8) is None
+    assert _title("out = np.concatenate([part, pad])", "", loop, indent=12) is None
+
+
+def test_a_loop_over_each_element_is_known_by_its_two_loops() -> None:
+    loops, line = "for y in range(h):\n    for x in range(w):", "out[y, x] = table[mask[y, x]]"
+    assert _title(line, "", loops, indent=16) == "operations on whole arrays"
+    assert _title(line, "", loops, indent=8) is None
+    assert _title("out[y, x] = cv2.norm(a, b)", "", loops, indent=16) is None
+    assert _title("out[y, k] = 1", "", loops, indent=16) is None
+
+
+HELD = ("Block", "Conv2d", "Encoder", "encoder")
+
+
+@pytest.mark.parametrize(
+    ("text", "calls", "function"),
+    [
+        ("z = self.encoder(x[None])[0]", "torch.Module._wrapped_call_impl", "Clips.__getitem__"),
+        ("z = self.encoder.embed(x)", "library.Encoder.embed", "Clips.__getitem__"),
+        ("x = self.conv(x)", "torch.Module._wrapped_call_impl", "Block.forward"),
+        ("return x.mean((2, 3))", "", "Encoder.forward"),
+    ],
+)
+def test_a_neural_network_for_one_sample_is_known(text: str, calls: str, function: str) -> None:
+    def title(**more: Any) -> str | None:
+        return _title(text, calls, **{"function": function, "models": HELD, **more})
+
+    assert title() == "the model for whole batches"
+    assert title(models=()) is None
+    assert title(kind="collate", stage="embedding_collate") is None  # it is a whole batch
+    assert title(stage="Clips.__getitems__") is None
+
+
+def test_what_is_no_call_of_the_network_is_not_its_time() -> None:
+    assert _title("self.encoder.eval()", "torch.Module.eval", models=HELD) is None
+    assert _title("mel = self.mel(wave)", "torch.Module._wrapped_call_impl", models=HELD) is None
+    assert _title("x = self.resize(x)", "", function="Photos.resize", models=HELD) is None
+    assert _title("z = self.pipe(text)", "sentence_transformers.SentenceTransformer.encode") is not None
+
+
+def test_a_statement_goes_on_until_its_brackets_are_closed() -> None:
+    assert statement(["    x = json.load(\n", "        open(self.path)\n", "    )[i]\n", "    y = 1\n"]) == (
+        "x = json.load( open(self.path) )[i]"
+    )
+    assert statement(["x = 1\n", "y = (\n"]) == "x = 1"
+    assert statement(["x = (\n", *["1,\n"] * 9]) == "x = ("
+
+
+SOURCE = """\
+import json
+class Clips:
+    def other(self):
+        return self.kept is None
+    @cached
+    def boxes(self, i):
+        with open(self.path) as f:
+            return json.load(f)
+"""
+
+
+def test_the_lines_above_are_those_of_the_function() -> None:
+    lines = ["", *SOURCE.splitlines(keepends=True)]
+    line = DrilledLine("data.py", "Clips.boxes", 8, "", "", 1, 1.0, 1.0, 1.0)
+    found = _function_above(line, lambda file, at: lines[at])
+    assert [one.strip() for one in found] == ["@cached", "def boxes(self, i):", "with open(self.path) as f:"]

@@ -1,0 +1,118 @@
+"""A line that is known to be slow comes before workers and before a cheaper stage, where it has a large share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from made_up_loop import host, loader, result, worker
+
+from pipebench.render import layout
+from pipebench.render.watch_drilled import all_drilled
+from pipebench.render.watch_verdict import next_move
+from pipebench.results.drilled import DrilledLine, DrilledRow
+from pipebench.results.next_move import NextMove
+from pipebench.results.watched import StageResult, Verdict, WatchResult
+from pipebench.stats import Speedup
+from pipebench.watch.read.moves import among_ranks, in_its_words
+
+TITLE, HOW = "columns as arrays", ("pandas builds an object for each row.", "Take the columns out once.")
+
+
+def _line(share: float, title: str = TITLE, line: int = 47) -> DrilledLine:
+    how = HOW if title else ()
+    return DrilledLine("/home/me/clips.py", "Clips.__getitem__", line, "", "", 90, share, share, share, title, how)
+
+
+def _watched(*lines: DrilledLine, stage: float = 0.9, **more: Any) -> WatchResult:
+    row = DrilledRow(1, "Clips.__getitem__", "getitem", stage, 100, 0, lines)
+    stages = (StageResult("Clips.__getitem__", "getitem", 1, 100, 0.01, stage),)
+    return replace(result(loader()), drilled=(row,), **{"verdict": Verdict("data", loader=1), "stages": stages, **more})
+
+
+def _said(move: NextMove, run: WatchResult) -> str:
+    found = next_move(in_its_words(move, run))
+    assert found is not None
+    return found
+
+
+CHEAPER = NextMove("make-stage-cheaper", 2, 2, 2.0, stage="Clips.__getitem__", stage_s=0.01, sample_s=0.01)
+MORE = NextMove("raise-num-workers", 4, 2, 2.0, to_workers=4, predicted=Speedup(1.8, 1.5, 2.1, 0.95))
+FIRST = NextMove("set-num-workers", 2, to_workers=1, predicted=Speedup(1.25, 0.68, 2.31, 0.95), on_device=True)
+KNOWN = (
+    "Next: in clips.py:47 (Clips.__getitem__, {} of making samples): columns as arrays. pandas builds an object for "
+    "each row. Take the columns out once."
+)
+
+
+def test_a_cheaper_stage_is_made_by_its_line() -> None:
+    assert _said(CHEAPER, _watched(_line(0.4))) == KNOWN.format("36 %")
+    assert "make Clips.__getitem__ cheaper" in _said(CHEAPER, _watched(_line(0.25)))
+    assert "make Clips.__getitem__ cheaper" in _said(CHEAPER, _watched(_line(0.9, "")))
+    other = replace(CHEAPER, stage="Image.load")
+    assert "make Image.load cheaper" in _said(other, _watched(_line(0.4)))
+
+
+def test_lines_of_one_kind_count_together_and_the_largest_is_named() -> None:
+    run = _watched(_line(0.1, line=46), _line(0.3))
+    assert _said(CHEAPER, run) == KNOWN.format("36 %")
+
+
+def test_before_workers_a_line_needs_half_of_making_samples() -> None:
+    said = _said(MORE, _watched(_line(0.6)))
+    assert said == KNOWN.format("54 %") + (
+        " Or set num_workers to 4 (predicted: 1.80× (1.50–2.10) as fast; this was not tried)."
+    )
+    assert _said(MORE, _watched(_line(0.5))) == next_move(MORE)
+    said = _said(FIRST, _watched(_line(1.0)))
+    assert said.endswith("1.25× (0.68–2.31) as fast; this was not tried, and such figures were not verified on a GPU).")
+    unknown = replace(MORE, to_workers=None, predicted=None, undivided=True)
+    run = _watched(_line(1.0))
+    run = replace(run, loaders=(replace(run.loaders[0], undivided=True),))
+    assert "Or set num_workers to more than 2. First let each worker" in _said(unknown, run)
+
+
+@pytest.mark.parametrize("action", ["keep-workers", "shorten-wait-part", "lower-num-workers", "vectorise"])
+def test_other_moves_stay_as_they_are(action: Any) -> None:
+    move = NextMove(action, 2, 2, loader=1)
+    found = in_its_words(move, _watched(_line(1.0)))
+    assert found is not None and not found.title
+
+
+def test_validation_that_loads_slowly_has_the_line_of_its_own_loader() -> None:
+    move = NextMove("load-validation-faster", 2, 2, loader=1)
+    assert _said(move, _watched(_line(1.0))).startswith(KNOWN.format("90 %") + " Or load the batches")
+    assert not in_its_words(replace(move, loader=2), _watched(_line(1.0))).title  # type: ignore[union-attr]
+
+
+def test_a_neural_network_has_its_layers_as_rows() -> None:
+    parts = tuple(StageResult(f"Conv2d ({n} of 2)", "transform", 1, 9, 0.1, 0.3, learned=True) for n in (1, 2))
+    said = _said(FIRST, replace(_watched(), stages=parts))
+    assert said.startswith(
+        "Next: in the dataset (60 % of making samples): the model for whole batches. It runs for one"
+    )
+    plain = tuple(replace(one, learned=False) for one in parts)
+    assert _said(FIRST, replace(_watched(), stages=plain)) == next_move(FIRST)
+    cheaper = replace(CHEAPER, stage="Conv2d (1 of 2)")
+    assert "the model for whole batches" in _said(cheaper, replace(_watched(), stages=parts))
+    assert "make Image.load cheaper" in _said(replace(CHEAPER, stage="Image.load"), replace(_watched(), stages=parts))
+
+
+def test_a_rank_among_others_has_its_line_too() -> None:
+    workers = (worker(0), worker(1))
+    run = _watched(_line(1.0), workers=workers, next_move=CHEAPER)
+    found = among_ranks(replace(run, host=host(0.0, 2.0)), [], 0.0, 2.0).next_move
+    assert found is not None and (found.title, found.line) == (TITLE, 47)
+
+
+def test_what_the_next_step_does_not_say_stands_below_the_lines() -> None:
+    run = _watched(_line(0.2), _line(0.5, ""))
+    shown = layout.text(list(all_drilled(run.drilled, {1}, None, full=False)), width=200)
+    said = "In clips.py:47 (Clips.__getitem__): columns as arrays. pandas builds an object for each row. Take the"
+    assert said in shown
+    assert said not in layout.text(
+        list(all_drilled(run.drilled, {1}, replace(MORE, title=TITLE), full=False)), width=200
+    )
+    small = _watched(_line(0.14), _line(0.5, ""))
+    assert said not in layout.text(list(all_drilled(small.drilled, {1}, None, full=False)), width=200)
