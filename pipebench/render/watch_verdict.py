@@ -297,7 +297,7 @@ def known_line(function: str, file: str, line: int, title: str, how: Sequence[st
     """What is written in place of a line that is known to be slow (0: of what the dataset calls elsewhere)."""
     place = f"{printable(os.path.basename(file))}:{line}" if line else "the dataset"
     told = ", ".join(one for one in (printable(function) if line else "", share) if one)
-    return f"in {place}{f' ({told})' if told else ''}: {title}. {' '.join(how)}"
+    return f"in {place}{f' ({told})' if told else ''}: {printable(title)}. {printable(' '.join(how))}"
 
 
 def _first_move(move: NextMove) -> str | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from pipebench.results.account import Cause
 from pipebench.results.drilled import DrilledLine
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import WatchResult
@@ -13,6 +14,7 @@ from pipebench.watch.read.known_table import MODEL
 
 _OF_STAGE = 0.3  # of the stage that is to become cheaper
 _OF_SAMPLES = 0.5  # of the time in which samples are made, beside more workers
+_OF_LOADING = ("stage", "cores-used-up")
 _BESIDE = ("set-num-workers", "raise-num-workers", "workers-for-thread", "load-validation-faster")
 
 
@@ -27,11 +29,11 @@ class _Found(NamedTuple):
 
 def with_known_line(move: NextMove, result: WatchResult, loader: int | None) -> NextMove:
     """The same move, with the line of this loader's samples that has a large share of what the move is about."""
-    if move.action == "make-stage-cheaper":
+    if move.action == "make-stage-cheaper" and move.stage is not None:
         found = [
             one for one in _known(result, loader, move.stage) if one.share >= _OF_STAGE * _share(result, loader, move)
         ]
-    elif move.action in _BESIDE:
+    elif move.action in (*_BESIDE, "make-stage-cheaper"):
         found = [one for one in _known(result, loader, None) if one.share >= _OF_SAMPLES]
     else:
         return move
@@ -41,6 +43,20 @@ def with_known_line(move: NextMove, result: WatchResult, loader: int | None) -> 
     move = replace(move, title=largest.title, how=largest.how, line_share=largest.share)
     line = largest.line
     return move if line is None else replace(move, function=line.function, file=line.file, line=line.line)
+
+
+def known_of_cause(causes: Sequence[Cause], result: WatchResult) -> NextMove | None:
+    """The change of a line where faster loading could save most, though the workers rest at times.
+
+    None: something else could save more, or no line of the samples is known to be slow.
+    """
+    first = max((one for one in causes if one.saving_s), key=lambda one: (not one.doubtful, one.saving_s), default=None)
+    if first is None or first.code not in _OF_LOADING:
+        return None
+    move = with_known_line(
+        NextMove("make-stage-cheaper", result.usable_cores, loader=first.loader), result, first.loader
+    )
+    return move if move.title else None
 
 
 def _share(result: WatchResult, loader: int | None, move: NextMove) -> float:

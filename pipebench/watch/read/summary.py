@@ -37,6 +37,7 @@ from pipebench.watch.read.gather import (
 from pipebench.watch.read.growing import grown
 from pipebench.watch.read.hand_off import hand_off
 from pipebench.watch.read.host_use import busy_shares, host, host_notes, workers
+from pipebench.watch.read.known_move import known_of_cause
 from pipebench.watch.read.moves import in_its_words, move_of_run
 from pipebench.watch.read.notes import (
     loader_notes,
@@ -212,7 +213,7 @@ def _judged(given: _Found, result: WatchResult) -> WatchResult:
     if where is not None and loaders:
         where = with_frozen(dataclasses.replace(where, causes=causes(run, result, where, grows)))
         starts = verdict.single == "left" or verdict.start_iterations  # of these, the start of passes is judged
-        move = move_of_run(next_move, where.causes, given.usable_cores)
+        move = move_of_run(next_move, where.causes, given.usable_cores) or known_of_cause(where.causes, result)
         next_move = move if verdict.limit in _JUDGED or starts else None
     next_move = in_its_words(next_move, dataclasses.replace(result, verdict=verdict))
     return dataclasses.replace(result, verdict=verdict, next_move=next_move, account=where)

@@ -11,10 +11,12 @@ from made_up_loop import host, loader, result, worker
 from pipebench.render import layout
 from pipebench.render.watch_drilled import all_drilled
 from pipebench.render.watch_verdict import next_move
+from pipebench.results.account import Cause
 from pipebench.results.drilled import DrilledLine, DrilledRow
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import StageResult, Verdict, WatchResult
 from pipebench.stats import Speedup
+from pipebench.watch.read.known_move import known_of_cause
 from pipebench.watch.read.moves import among_ranks, in_its_words
 
 TITLE, HOW = "columns as arrays", ("pandas builds an object for each row.", "Take the columns out once.")
@@ -97,6 +99,18 @@ def test_a_neural_network_has_its_layers_as_rows() -> None:
     cheaper = replace(CHEAPER, stage="Conv2d (1 of 2)")
     assert "the model for whole batches" in _said(cheaper, replace(_watched(), stages=parts))
     assert "make Image.load cheaper" in _said(replace(CHEAPER, stage="Image.load"), replace(_watched(), stages=parts))
+
+
+def test_a_line_is_a_step_where_faster_loading_could_save_most() -> None:
+    """Workers that rest at times, and take cores from the loop: no other step follows."""
+    loading, other = Cause("stage", 2.0, 2.0, 1), Cause("callbacks", 3.0, 3.0, 1)
+    run = _watched(_line(0.6))
+    move = known_of_cause([loading], run)
+    assert move is not None and next_move(in_its_words(move, run)) == KNOWN.format("54 %")
+    assert known_of_cause([loading, other], run) is None
+    assert known_of_cause([loading], _watched(_line(0.5))) is None
+    assert known_of_cause([loading], _watched(_line(0.9, ""))) is None
+    assert known_of_cause([], run) is None and known_of_cause([other], run) is None
 
 
 def test_a_rank_among_others_has_its_line_too() -> None:
