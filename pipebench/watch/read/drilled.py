@@ -96,7 +96,8 @@ def _with_known(line: DrilledLine, row: Line, text: Text) -> DrilledLine:
     above = _function_above(line, text)
     whole = statement([text(line.file, at) for at in range(line.line, line.line + LONGEST)])
     indent = _indent(text(line.file, line.line))
-    found = known(row._replace(text=whole, calls=line.calls, function=line.function, indent=indent, above=above))
+    row = row._replace(above=above, below=_function_below(line, above, text), indent=indent)
+    found = known(row._replace(text=whole, calls=line.calls, function=line.function))
     return line if found is None else replace(line, title=found.title, how=found.how)
 
 
@@ -111,6 +112,18 @@ def _function_above(line: DrilledLine, text: Text) -> list[str]:
         found.append(one)
         in_head = in_head or (_DEF.match(one) is not None and _indent(one) < deep)
     return found[::-1]
+
+
+def _function_below(line: DrilledLine, above: Sequence[str], text: Text) -> list[str]:
+    """The lines of its function below a line. `above` begins with the function's head."""
+    found: list[str] = []
+    head = min((_indent(one) for one in above if one), default=0)
+    for at in range(line.line + 1, line.line + _FAR):
+        one = text(line.file, at)
+        if not one or (one.strip() and _indent(one) <= head):
+            break
+        found.append(one.rstrip())
+    return found
 
 
 def _indent(text: str) -> int:

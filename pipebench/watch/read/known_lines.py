@@ -30,7 +30,7 @@ LONGEST = 6  # lines of one statement
 
 
 class Line(NamedTuple):
-    """A line of a row: its text with the rest of its statement, and the lines of its function above, as they stand.
+    """A line of a row: its text with the rest of its statement, and the other lines of its function, as they stand.
 
     `calls` and `function` are as in DrilledLine, `stage` and `kind` as in DrilledRow. `models` are the names of
     attributes and classes of the dataset's modules that have parameters, and `iterable` says whether it is a stream.
@@ -43,6 +43,7 @@ class Line(NamedTuple):
     kind: str = "getitem"
     indent: int = 0
     above: Sequence[str] = ()
+    below: Sequence[str] = ()
     models: Collection[str] = ()
     iterable: bool = False
 
@@ -69,6 +70,8 @@ def statement(lines: Sequence[str]) -> str:
 
 def _is_it(one: Known, line: Line, text: str) -> bool:
     if one.same and not _each_sample(line, text):
+        return False
+    if one.begins and not _loops(line) and any(map(_LOOP.match, line.below)):
         return False
     if (one.in_loop and not _loops(line)) or (one.kinds and line.kind not in one.kinds):
         return False

@@ -15,7 +15,8 @@ class Known(NamedTuple):
     `calls` is what the line calls then, of a library in Python. Functions that are not of Python do not show in a look:
     where the line calls nothing that is seen, it must call no more than `most` functions that are not in `beside`
     (None: it must call what is in `calls`). `same`: it is only slow if the dataset does it for each sample, with what
-    does not change. `in_loop`: only in a loop. `kinds`: only in rows of these kinds.
+    does not change. `in_loop`: only in a loop. `begins`: not where a loop follows in the function, which needs the
+    line once. `kinds`: only in rows of these kinds.
     """
 
     pattern: re.Pattern[str]
@@ -26,6 +27,7 @@ class Known(NamedTuple):
     beside: tuple[str, ...] = ()
     same: bool = False
     in_loop: bool = False
+    begins: bool = False
     kinds: tuple[str, ...] = ()
 
 
@@ -83,6 +85,7 @@ KNOWN = (
             "A seek decodes again from the key frame before it. Seek once, to the first frame of",
             "a clip, and read on from there; grab() passes over a frame that is not needed.",
         ),
+        begins=True,
     ),
     Known(  # each element of the column is compared
         re.compile(r"(self(?:\.\w+)+)(?:\.loc)?\[\s*[~(]*\s*\1(?:\[[^\]]+\]|\.\w+)(?:\s*==|\.(?:eq|isin)\()"),

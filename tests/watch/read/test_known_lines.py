@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipebench.results.drilled import DrilledLine
-from pipebench.watch.read.drilled import _function_above
+from pipebench.watch.read.drilled import _function_above, _function_below
 from pipebench.watch.read.known_lines import Line, known, statement
 from pipebench.watch.read.known_table import KNOWN as TABLE
 from pipebench.watch.read.known_table import MODEL, NESTED, Known
@@ -178,6 +178,14 @@ def test_parts_are_joined_once_only_if_it_is_in_a_loop() -> None:
     assert _title("out = np.concatenate([part, pad])", "", loop, indent=12) is None
 
 
+def test_a_seek_to_the_begin_of_a_clip_is_needed() -> None:
+    line, title = "video.set(cv2.CAP_PROP_POS_FRAMES, number)", "frames read on, without seeking"
+    reads = ["        for _ in range(16):", "            ok, frame = video.read()"]
+    assert _title(line, below=reads) is None
+    assert _title(line, "", "for number in numbers:", indent=12, below=reads) == title
+    assert _title(line, below=["        ok, frame = video.read()"]) == title  # of a helper
+
+
 def test_a_loop_over_each_element_is_known_by_its_two_loops() -> None:
     loops, line = "for y in range(h):\n    for x in range(w):", "out[y, x] = table[mask[y, x]]"
     assert _title(line, "", loops, indent=16) == "operations on whole arrays"
@@ -240,3 +248,11 @@ def test_the_lines_above_are_those_of_the_function() -> None:
     line = DrilledLine("data.py", "Clips.boxes", 8, "", "", 1, 1.0, 1.0, 1.0)
     found = _function_above(line, lambda file, at: lines[at])
     assert [one.strip() for one in found] == ["@cached", "def boxes(self, i):", "with open(self.path) as f:"]
+
+
+def test_the_lines_below_end_with_the_function() -> None:
+    lines = ["", *SOURCE.splitlines(keepends=True), ""]
+    for at, below in ((4, []), (7, ["            return json.load(f)"])):
+        line = DrilledLine("data.py", "Clips.boxes", at, "", "", 1, 1.0, 1.0, 1.0)
+        above = _function_above(line, lambda file, at: lines[at])
+        assert _function_below(line, above, lambda file, at: lines[at]) == below
