@@ -66,8 +66,9 @@ def _row(run: Run, stage: StageResult, looks: list[Look], text: Text) -> Drilled
     for place, count in counts.items():  # a comprehension can have a frame of its own on the same line
         if place is not None:
             places[place._replace(function=plain_name(place.function))] += count
-    iterable = any(one.iterable for one in run.of_loader(LoaderFound, stage.loader))
-    row = Line("", "", "", stage.name, stage.kind, models=models_of(run, stage.loader), iterable=iterable)
+    row = Line("", "", "", stage.name, stage.kind, models=models_of(run, stage.loader))
+    for one in run.of_loader(LoaderFound, stage.loader):
+        row = row._replace(iterable=one.iterable, dataset=one.dataset)
     found = (_with_known(one, row, text) for one in _lines(places, len(looks), text))
     lines = sorted(found, key=lambda one: -one.looks)
     return DrilledRow(stage.loader, stage.name, stage.kind, stage.worker_share, len(looks), unread, tuple(lines))

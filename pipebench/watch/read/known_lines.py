@@ -33,7 +33,8 @@ class Line(NamedTuple):
     """A line of a row: its text with the rest of its statement, and the other lines of its function, as they stand.
 
     `calls` and `function` are as in DrilledLine, `stage` and `kind` as in DrilledRow. `models` are the names of
-    attributes and classes of the dataset's modules that have parameters, and `iterable` says whether it is a stream.
+    attributes and classes of the dataset's modules that have parameters, and `iterable` says whether `dataset`, by
+    its class, is a stream.
     """
 
     text: str
@@ -46,6 +47,7 @@ class Line(NamedTuple):
     below: Sequence[str] = ()
     models: Collection[str] = ()
     iterable: bool = False
+    dataset: str = ""
 
 
 def known(line: Line) -> Known | None:
@@ -101,7 +103,7 @@ def _of_dataset(line: Line, text: str) -> bool:
     if any(re.search(rf"\bself\.{name}\s*(?::[^=]+)?=(?!=)", above) for name in held for above in line.above):
         return False
     of, _, name = line.function.rpartition(".")
-    return name in _GETTERS or (bool(of) and of == line.stage.rpartition(".")[0])
+    return name in _GETTERS or (bool(of) and of in (line.dataset, line.stage.rpartition(".")[0]))
 
 
 def _resolved(line: Line) -> str:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from pipebench.watch.record.patches import is_ours
 
 _STANDARD = os.path.dirname(os.__file__) + os.sep
+_GETTERS = ("__getitem__", "__getitems__", "__iter__", "__next__")  # of a dataset: it may be a library's
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -60,16 +61,28 @@ def own_place(stack: Iterable[Function]) -> Place | None:
     without such a frame changed while it was read, and gives None; so does one that has left the row and is back in the
     script. If nothing in the part is the user's, the dataset
     itself comes from a library. Then the functions of that library are what a reader can choose, so the deepest of them
-    is taken. torch's wrappers of datasets are passed over. `OURS` says that pipebench itself was running.
+    is taken. torch's wrappers of datasets are passed over. Of a library's function that the user's code calls, and
+    that is a row, the line that calls it is taken. `OURS` says that pipebench itself was running.
     """
     inside: list[Function] = []
-    for one in stack:
+    frames = iter(stack)
+    for one in frames:
         if owner(one.file) == "pipebench":
             if one.file.endswith(_BELOW_THE_SCRIPT):
                 return None
-            return _deepest_own(inside) if inside else OURS
+            return (_calling_line(inside, next(frames, None)) or _deepest_own(inside)) if inside else OURS
         inside.append(one)
     return None
+
+
+def _calling_line(inside: list[Function], outer: Function | None) -> Place | None:
+    """The user's line that calls the library's function in which a row begins; None if it is no such row."""
+    first = inside[-1]
+    if outer is None or owner(outer.file) or not all(owner(one.file) for one in inside):
+        return None
+    if plain_name(first.name).rpartition(".")[2] in _GETTERS:
+        return None
+    return Place(*outer, calls=_public_name(first))
 
 
 def _deepest_own(inside: list[Function]) -> Place:

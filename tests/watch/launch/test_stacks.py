@@ -202,6 +202,17 @@ def test_a_dataset_of_a_library_is_drilled_into_as_that_library() -> None:
     assert own_place([torch, BASE]) == Place(*torch)
 
 
+def test_of_a_librarys_function_that_is_a_row_the_users_line_is_taken() -> None:
+    inner, load = Function(LIBRARY, "_read", 9), Function(LIBRARY, "load", 3)
+    item, outside = Function(USER, "Clips.__getitem__", 7), Function(TORCH, "fetch", 50)
+    assert own_place([inner, load, BASE, item]) == Place(USER, "Clips.__getitem__", 7, "sounds.load")
+    assert own_place([inner, load, BASE, outside]) == Place(LIBRARY, "_read", 9)
+    getter = Function(LIBRARY, "Sounds.__getitem__", 3)  # of a library's dataset inside the user's
+    assert own_place([inner, getter, BASE, item]) == Place(LIBRARY, "_read", 9)
+    own = Function(USER, "own_filter", 20)
+    assert own_place([own, load, BASE, item]) == Place(USER, "own_filter", 20)
+
+
 def test_a_stack_that_does_not_reach_the_row_has_no_place() -> None:
     assert own_place([Function(USER, "load", 41)]) is None and own_place([]) is None
 

@@ -160,6 +160,8 @@ def test_of_another_object_than_the_dataset_an_attribute_may_differ_for_each_sam
     text, calls = "return json.load(open(self.path))", "json.load"
     assert _title(text, calls, function="Clips.boxes") == "the file read once"
     assert _title(text, calls, function="Record.boxes") is None
+    assert _title(text, calls, function="Clips.boxes", stage="json.load", dataset="Clips") == "the file read once"
+    assert _title(text, calls, function="Clips.boxes", stage="json.load", dataset="Subset") is None
     assert _title(text, calls, above="self.path = self.paths[i]") is None
 
 
