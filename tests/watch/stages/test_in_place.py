@@ -16,6 +16,7 @@ from fetched_rows import CLOCK
 
 from pipebench.watch.record import exclusive_time
 from pipebench.watch.record.exclusive_time import StageTimer, local
+from pipebench.watch.record.own_code import Function, Place, own_place
 from pipebench.watch.record.patches import Patches, without_our_frames
 from pipebench.watch.stages import in_place
 
@@ -36,6 +37,38 @@ def timer(monkeypatch: pytest.MonkeyPatch) -> Iterator[StageTimer]:
     found.begin()
     yield found
     local.timer = None
+
+
+SOUNDS = """
+import sys
+def load(path):
+    return _read(path)
+def _read(path):
+    stack.extend(frames(sys._getframe()))
+"""
+
+
+def test_a_look_at_a_librarys_function_finds_the_line_that_calls_it(timer: StageTimer, patches: Patches) -> None:
+    """The frames around a function that is timed are the library's, ours, and the user's, in this order."""
+
+    def frames(frame: types.FrameType | None) -> Iterator[Function]:
+        while frame is not None:
+            yield Function(frame.f_code.co_filename, frame.f_code.co_qualname, frame.f_lineno)
+            frame = frame.f_back
+
+    def item(library: dict[str, Any]) -> None:
+        library["load"]("a.wav")
+
+    stack: list[Function] = []
+    library: dict[str, Any] = {"stack": stack, "frames": frames}
+    exec(compile(SOUNDS, "/v/site-packages/sounds/reading.py", "exec"), library)
+    for timed in (False, True):
+        if timed:
+            in_place.watch(library["load"], STAGE, patches)
+        stack.clear()
+        item(library)
+    line = item.__code__.co_firstlineno + 1
+    assert own_place(stack) == Place(__file__, item.__qualname__, line, "sounds.load")
 
 
 def simple(one: Any, two: Any = 2) -> Any:
