@@ -45,7 +45,7 @@ HOUSE = {
     "watch.worker": "pickling stack_place padded contents draws batch_sums standins fetching",
     "watch.script": "made dividing nested_columns held_models described lost_workers wait_parts arrivals "
     "training_device device_idle main_thread own_steps passes unused_gradients phases backward ranks loop_place "
-    "own_python frozen_modules full_collections busy_threads loop_looks loop_spans without_loader left_on "
+    "own_python own_line frozen_modules full_collections busy_threads loop_looks loop_spans without_loader left_on "
     "optimisers relays same_samples spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting leaving alike dealing in_step edits examining memo asked compared chains row_pieces "
@@ -56,7 +56,7 @@ HOUSE = {
     "collectives bound bound_of_ranks known_table known_lines drilled hand_off script_cpu costs over_time "
     "loop_clock host_use known_move moves locks prepared account verdict waiting stalls series each_loader growing "
     "of_causes full_collections cores_taken pass_causes small_batches loop_causes without_workers warming "
-    "slower_steps frozen_modules busy_threads after_model causes notes summary one_of_ranks "
+    "slower_steps frozen_modules busy_threads after_model own_lines causes notes summary one_of_ranks "
     "rank_pace ranks rank_groups programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",

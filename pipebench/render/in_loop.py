@@ -53,6 +53,41 @@ def python_loops(values: Any, part: str, saved_s: float | None) -> str:
     )
 
 
+def own_lines(values: Any, part: str, saved_s: float) -> str:
+    """The sentence on the user's own Python before the backward, which took `part`."""
+    where, _ = _PHASES[values["phase_of_lines"]]
+    return (
+        f"{where.capitalize()}, Python of the script (besides layers) took about {part}: {_lines(values)}. Less of it "
+        f"could save at most {seconds(saved_s)} (predicted from looks, not tried)."
+    )
+
+
+def seen_in(values: Any) -> str:
+    """The sentence on these lines, where training itself is told; "" if there are none."""
+    if "phase_of_lines" not in values:
+        return ""
+    where, _ = _PHASES[values["phase_of_lines"]]
+    return f" Seen most often {where}, besides layers: {_lines(values)}."
+
+
+_PHASES = {"forward": ("in forward", "forward"), "before-backward": ("before backward", "what comes before backward")}
+
+
+def _lines(values: Any) -> str:
+    """The functions, with their lines, what these call, and their shares of the phase."""
+    _, phase = _PHASES[values["phase_of_lines"]]
+    told = [_of_phase(values, end) for end in ("", "2") if f"line{end}" in values]
+    return f"{' and '.join(told)} of {phase}"
+
+
+def _of_phase(values: Any, end: str) -> str:
+    first, last = values[f"line{end}"], values[f"last{end}"]
+    lines = f"{os.path.basename(values['file'])}:{first}{f'–{last}' if last > first else ''}"
+    calls = f" → {values[f'calls{end}']}" if f"calls{end}" in values else ""
+    function = values.get(f"function{end}", "")
+    return f"{f'{function} ({lines}{calls})' if function else f'{lines}{calls}'} {percent(values[f'share{end}'])}"
+
+
 def between(values: Any, part: str) -> str:
     """The sentence on work between the loops, which took `part`."""
     return f"Between the loops (checkpoints, other work) it took {part}.{_most(values)}"
@@ -124,7 +159,7 @@ def _most(values: Any) -> str:
     if not values.get("line"):
         return ""
     called = f"{values['function']}, called in " if "function" in values else ""
-    return f" Most of it: {called}{_where(values)}."
+    return f" {'The largest part' if 'less' in values else 'Most'} of it: {called}{_where(values)}."
 
 
 def _where(values: Any) -> str:

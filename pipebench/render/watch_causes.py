@@ -302,7 +302,8 @@ def _small_batches(one: Cause, values: Any, part: str) -> str:
 
 def _training(one: Cause, values: Any, part: str) -> str:
     first = f" Its first iteration took {seconds(values['first_s'])} of that, once." if "first_s" in values else ""
-    return f"Training itself took {part}, {in_loop.most_of_training(values, one.s)}.{first}{_few_samples(values)}"
+    more = f"{first}{in_loop.seen_in(values)}{_few_samples(values)}"
+    return f"Training itself took {part}, {in_loop.most_of_training(values, one.s)}.{more}"
 
 
 SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
@@ -330,6 +331,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     ),
     "prepare": lambda one, values, part: in_loop.preparing(values, part) + saving(one, _in_workers(values)),
     "python-loops": lambda one, values, part: in_loop.python_loops(values, part, one.recoverable_s),
+    "own-lines": lambda one, values, part: in_loop.own_lines(values, part, one.recoverable_s or 0.0),
     "small-batches": _small_batches,
     "left-on": lambda one, values, part: f"{left_on(values)} Training took {part} so; what is saved is not known.",
     "spans": lambda one, values, part: (

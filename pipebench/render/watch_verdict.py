@@ -245,6 +245,10 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
         "do in tensor operations what Python loops do between the model and backward; or in the workers of loader "
         f"{move.loader}, as far as it needs no output of the model"
     ),
+    "less-python": lambda move: (
+        f"do the Python work before backward{_at(move)} less often, or in one operation on a tensor or an array that "
+        f"is kept. Now it takes about {seconds(move.took_s or 0.0)} of the run"
+    ),
     "prepare-in-workers": lambda move: (
         f"do the work on batches before the model in the workers of loader {move.loader}: in its dataset, or in "
         "collate_fn" + (f", with {setting('num_workers', move.made_by)}={move.to_workers}" if move.to_workers else "")
@@ -334,7 +338,7 @@ def _cheaper_hand_off(move: NextMove) -> str:
 
 
 # moves to which no command of ours adds anything
-_KNOWN = ("keep-less", "vectorise", "switch-off", "collect-less", "end-gradients")
+_KNOWN = ("keep-less", "vectorise", "less-python", "switch-off", "collect-less", "end-gradients")
 # what `pipebench advise` tries on the running training
 _TRIED = {
     "set-num-workers", "raise-num-workers", "lower-num-workers", "make-stage-cheaper", "make-hand-off-cheaper",

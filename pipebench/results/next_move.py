@@ -51,6 +51,7 @@ class NextMove:
         "pad-to-longest", "fewer-threads", "spread-evenly", "raise-prefetch-factor", "any-order", "lower-num-workers",
         "workers-for-thread", "use-all-cores", "divide-first", "batch-by-length",
         "keep-less", "make-dataset-once", "read-without-lock", "keep-outputs", "free-the-interpreter", "vectorise",
+        "less-python",
         "switch-off", "no-workers", "validate-less-often", "larger-batches", "collect-less", "end-gradients",
     ]  # fmt: skip
     usable_cores: float

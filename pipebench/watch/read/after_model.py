@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 from pipebench.results.account import Cause
 from pipebench.watch.read.gather import Run
-from pipebench.watch.read.in_loop import as_values, enough, needs_core, place_of, summed, with_neighbours
+from pipebench.watch.read.in_loop import as_values, by_first_call, enough, needs_core, place_of, summed, with_neighbours
 from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.read.prepared import FORWARDS, ROW, looks_at_forward
 from pipebench.watch.record.lines import LoopSums
 from pipebench.watch.record.record_file import WITHOUT_GRADIENTS
-from pipebench.watch.record.trial_lines import PlaceLooks
 
 _LARGE = 0.15  # of the loops: a loss computes something in Python, too
 
@@ -44,13 +43,9 @@ def after_model(run: Run, loader: int, spans: Collection[str] = ()) -> AfterMode
     found = [one for one in with_neighbours(summed(places)) if needs_core(one)]
     if not enough(lines, looks) or not found:
         return None
-    most = max(_by_first_call(found), key=lambda one: one.looks)
+    most = max(by_first_call(found), key=lambda one: one.looks)
     share = sum(one.looks for one in found) / looks
     return AfterModel(share, *place_of(most, lines))
-
-
-def _by_first_call(places: Iterable[PlaceLooks]) -> list[PlaceLooks]:
-    return summed(one._replace(functions=one.functions[:1]) for one in places)
 
 
 def python_loops(seen: Seen) -> Iterable[Cause]:

@@ -34,6 +34,7 @@ from pipebench.watch.read.moves import (
 )
 from pipebench.watch.read.moves import busy as busy_of
 from pipebench.watch.read.of_causes import MATTERS, Seen, stage_values, without_core_s
+from pipebench.watch.read.own_lines import in_python
 from pipebench.watch.read.pass_causes import LARGE_ONCE, dataset_anew, sampler, start_up
 from pipebench.watch.read.slower_steps import slower_steps
 from pipebench.watch.read.small_batches import small_batches
@@ -355,8 +356,8 @@ def memory(seen: Seen) -> Iterable[Cause]:
 KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
     left_on, start_up, dataset_anew, warming, validation, sampler, hand_off, _plain("pin", "pin"),
     _plain("host-to-device", "host-to-device", on_device=True), preparing, padding, callbacks, slower_steps,
-    full_collections, frozen_modules, unused_gradients, busy_threads, python_loops, spans, small_batches, no_workers,
-    competing, short_of_cores, cores_taken, waiting,
+    full_collections, frozen_modules, unused_gradients, busy_threads, python_loops, in_python, spans, small_batches,
+    no_workers, competing, short_of_cores, cores_taken, waiting,
 )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from pipebench.watch.record.trial_lines import BETWEEN, LoopLooks, PlaceLooks
 
 Kind = Literal["device", "callbacks", "unsure"]
 FEWEST = 20  # looks
+_FEWEST_OF_PLACE = 10
 FEWEST_TURNS = 8
 _EACH = 0.8  # of the iterations in which a place that is reached in each of them would be seen by chance
 _ON_CPU = 0.5
@@ -45,8 +46,9 @@ _WHOLE = ("on", "log", "logs", "net", "run", "item", "post", "after", "save", "f
 class Apart:
     """The shares of what a loop does besides waiting and training; they add up to 1.
 
-    `file`, `line` and `function` are where most of the callbacks are ("": the loop's own line). `rests`: there, the
-    loop needs no core, but waits, as looks that followed each other say.
+    `file`, `line` and `function` are where most of the callbacks are ("": the loop's own line), or with `less` the
+    largest part of them, less than half. `rests`: there, the loop needs no core, but waits, as looks that followed each
+    other say.
     """
 
     device: float
@@ -55,6 +57,7 @@ class Apart:
     file: str = ""
     line: int = 0
     function: str = ""
+    less: bool = False
     rests: bool = False
 
 
@@ -68,12 +71,30 @@ def told_apart(run: Run, loader: int) -> Apart | None:
     turns, idle = sum(one.turns for one in lines), besides_share(run, loader)
     kinds = [(kind_of(one, turns, idle), one) for one in with_neighbours(places)]
     share = {kind: sum(one.looks for found, one in kinds if found == kind) / looks for kind, _ in kinds}
-    others = [one for kind, one in kinds if kind != "device"]
+    others = by_first_call(one for kind, one in kinds if kind != "device")
     most = max(others, key=lambda one: one.looks, default=None)
     shares = share.get("device", 0.0), share.get("callbacks", 0.0), share.get("unsure", 0.0)
     if most is None:
         return Apart(*shares)
-    return Apart(*shares, *place_of(most, lines), rests=most.ns > 0 and not needs_core(most))
+    less = 2 * most.looks < sum(one.looks for one in others)
+    return Apart(*shares, *place_of(most, lines), less, rests=most.ns > 0 and not needs_core(most))
+
+
+def place_besides(run: Run, loader: int) -> dict[str, str | int | float]:
+    """Where nearly all work besides training is, as values of a cause, where looks are too few for shares.
+
+    None if they are too few for that, too, or if it may be a device's work.
+    """
+    lines = run.looks(loader)
+    places = list(
+        with_neighbours(by_first_call(one for line in lines for one in line.places if one.early == one.after))
+    )
+    looks, turns = sum(one.looks for one in places), sum(one.turns for one in lines)
+    most = max(places, key=lambda one: one.looks, default=None)
+    if most is None or looks < _FEWEST_OF_PLACE or turns < FEWEST_TURNS or kind_of(most, turns) == "device":
+        return {}
+    sure = 2 * most.looks - looks >= 2 * math.sqrt(looks)  # by chance, a half would be seen so often once in 40 times
+    return as_values(*place_of(most, lines)) if sure else {}
 
 
 def enough(lines: Sequence[LoopLooks], looks: int) -> bool:
@@ -96,7 +117,7 @@ def as_values(file: str, line: int, function: str) -> dict[str, str | int | floa
 def between_loops(run: Run) -> dict[str, str | int | float]:
     """Where most of the time between loops went, as the values of a cause; none if looks do not say it."""
     lines = run.looks(BETWEEN)
-    places = summed(one._replace(functions=one.functions[:1]) for line in lines for one in line.places)
+    places = by_first_call(one for line in lines for one in line.places)
     looks = sum(one.looks for one in places)
     most = max(places, key=lambda one: one.looks, default=None)
     if most is None or looks < FEWEST or 2 * most.looks < looks:
@@ -128,6 +149,11 @@ def summed(places: Iterable[PlaceLooks]) -> list[PlaceLooks]:
     return [
         same[0]._replace(**{name: sum(getattr(one, name) for one in same) for name in _SUMS}) for same in found.values()
     ]
+
+
+def by_first_call(places: Iterable[PlaceLooks]) -> list[PlaceLooks]:
+    """One row for each function that the loop calls, with all its lines and whatever it calls."""
+    return summed(one._replace(functions=one.functions[:1]) for one in places)
 
 
 def with_neighbours(places: Sequence[PlaceLooks]) -> Iterable[PlaceLooks]:

@@ -9,9 +9,10 @@ from pipebench.results.account import Cause
 from pipebench.watch.read.collectives import other_alone_s
 from pipebench.watch.read.full_collections import collected_s
 from pipebench.watch.read.gather import NO_LOADER, Run
-from pipebench.watch.read.in_loop import Apart, as_values
+from pipebench.watch.read.in_loop import Apart, as_values, place_besides
 from pipebench.watch.read.like_a_device import like_a_device
 from pipebench.watch.read.of_causes import MATTERS, Seen
+from pipebench.watch.read.own_lines import seen_in_forward
 from pipebench.watch.read.prepared import ROW, idle_of, moved, prepared
 from pipebench.watch.read.small_batches import of_few_samples
 from pipebench.watch.record.program_lines import LeftOn
@@ -48,6 +49,8 @@ def callbacks(seen: Seen) -> Iterable[Cause]:
     even = bool(training) and all(like_a_device(seen.run, one.loader) for one in training)
     if training:
         values = _idle(seen) | ({"even": 1} if even else {})
+        if len(training) == 1 and not seen.on_device:
+            values |= place_besides(seen.run, training[0].loader)
         saved = None if even and seen.on_device else saved
         spent, collected = min(seen.s("other"), _alone_s(seen)), collected_s(seen)
         saved = None if saved is None else max(0.0, saved - collected)
@@ -101,6 +104,7 @@ def _called(seen: Seen, apart: Sequence[tuple[float, Apart]], saved: float | Non
     unsure = sum(s * told.unsure for s, told in apart) > 0.5 * spent and not seen.on_device
     values = _idle(seen) | ({"even": 1} if unsure else {}) | as_values(most.file, most.line, most.function)
     values |= {"rests": 1} if most.rests else {}
+    values |= {"less": 1} if most.less else {}
     yield Cause("callbacks", spent, spent if saved is None else min(spent, saved), values=values, unsure=unsure)
 
 
@@ -123,7 +127,7 @@ def training(seen: Seen) -> Iterable[Cause]:
             values["first_s"] = first
         if device_s >= MATTERS * seen.loops_s:
             values["device_s"] = device_s
-        values |= of_few_samples(seen)
+        values |= of_few_samples(seen) | seen_in_forward(seen)
         yield Cause("training", total + device_s, values=values, on_device=seen.on_device)
 
 

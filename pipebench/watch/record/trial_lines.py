@@ -97,6 +97,20 @@ class FullCollected(NamedTuple):
     most: int = 0
 
 
+class LineLooks(NamedTuple):
+    """A line of the user's own code that was at work in Python in so many looks, between a batch and its backward.
+
+    It was the innermost one of theirs, in this function ("": in none), and called `calls` ("": the interpreter itself
+    worked). What only layers and operations of torch do has no line.
+    """
+
+    file: str
+    function: str
+    line: int
+    calls: str
+    looks: int
+
+
 @line
 class LoopLooks:
     """Where the thread of a loop was, besides waiting and training, in some looks at random moments.
@@ -105,8 +119,8 @@ class LoopLooks:
     the model's first call and the backward of an iteration are `forward_looks`, those of `after` too, and `later_looks`
     are those at a model after it. `frozen` has the outermost modules of the forward that stay as they are, with all
     their looks since the begin, and `unused` the outermost ones of which the backward computes gradients that nobody
-    uses. Those `BETWEEN` passes are all looks at the loop around them, and `turns` is how many passes ended.
-    `collected` is what full garbage collections took in that loop.
+    uses. `lines` are of `forward_looks`. Those `BETWEEN` passes are all looks at the loop around them, and `turns` is
+    how many passes ended. `collected` is what full garbage collections took in that loop.
     """
 
     loader: int
@@ -117,6 +131,7 @@ class LoopLooks:
     later_looks: int = 0
     frozen: list[ModuleLooks] = field(default_factory=list)
     unused: list[ModuleLooks] = field(default_factory=list)
+    lines: list[LineLooks] = field(default_factory=list)
     collected: FullCollected = field(default_factory=FullCollected)
 
 

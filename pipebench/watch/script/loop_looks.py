@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import CodeType, FrameType
@@ -28,7 +29,7 @@ from typing import Any, NamedTuple
 from pipebench.watch.record.kernel_counts import core_wait_ns
 from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.recording import Recording
-from pipebench.watch.record.trial_lines import BETWEEN, LoopLooks, PlaceLooks
+from pipebench.watch.record.trial_lines import BETWEEN, LineLooks, LoopLooks, PlaceLooks
 from pipebench.watch.script.busy_threads import BusyThreads
 from pipebench.watch.script.frozen_modules import FrozenModules
 from pipebench.watch.script.full_collections import FullCollections
@@ -46,12 +47,13 @@ from pipebench.watch.script.loop_place import (
     taking,
     told_at,
 )
+from pipebench.watch.script.own_line import OwnLine, own_line
 from pipebench.watch.script.own_python import placed
 from pipebench.watch.script.unused_gradients import UnusedGradients
 
 OFTEN_S = 0.01  # between two looks, on average
 RARELY_S = 0.15  # a look takes 20 to 60 µs of the loop's time, and there are two at a time: below 0.1 %
-_FIRST, _FIRST_S = 50, 0.03  # a short run needs some, too: what these take is 4 ms in all
+_FIRST, _FIRST_S = 100, 0.03  # a short run needs some, too: what these take is 8 ms in all
 # Until a look has met the model, nobody knows what comes before it. It may be a hundredth of an iteration, and code
 # that keeps Python to itself lets each look wait for 5 ms. At most 60 ms in all.
 _SEARCH, _SEARCH_S = 1_000, 0.002
@@ -103,6 +105,7 @@ class _OfLoader:
     found: dict[_Key, _Seen] = field(default_factory=dict)
     forward_looks: int = 0
     later_looks: int = 0
+    lines: Counter[OwnLine] = field(default_factory=Counter)
     frozen: FrozenModules = field(default_factory=FrozenModules)
     model: dict[CodeType, int] = field(default_factory=dict)  # the lines from the loop to a model's call, first of each
     sought: bool = False  # whether a look has met forward, and no model yet
@@ -130,6 +133,7 @@ class LoopLooker:
         self._on = self._runs = False
         self._of: dict[int, _OfLoader] = {}
         self._before: tuple[_Key, int, int, int] | None = None
+        self._line: OwnLine | None = None  # where the present look found Python at work, if that is before a backward
         self._looks = self._searched = 0  # so far, by the threads before each fork, too
         self._due = self._used = 0  # of the next look: its moment, and what the loop's thread needs until then at most
         self._began = time.monotonic()
@@ -203,13 +207,14 @@ class LoopLooker:
         self._written = now + max(_WRITTEN_EACH_S, (now - self._began) / _OF_THE_RUN)
         found = {loader: own for loader, own in self._of.items() if own.turns}
         for loader, own in found.items():
-            self._of[loader] = replace(own, turns=0, found={}, forward_looks=0, later_looks=0)
+            self._of[loader] = replace(own, turns=0, found={}, forward_looks=0, later_looks=0, lines=Counter())
         for loader, own in found.items():
             places = [
                 PlaceLooks(key.line, list(key.functions), one.looks, one.turns, one.ns, one.cpu_ns, *key[2:])
                 for key, one in list(own.found.items())
             ]
-            looks = own.forward_looks, own.later_looks, *own.frozen.found(self.gradients, loader)
+            lines = [LineLooks(*one, looks) for one, looks in list(own.lines.items())]
+            looks = own.forward_looks, own.later_looks, *own.frozen.found(self.gradients, loader), lines
             self.recording.write(LoopLooks(loader, own.file, own.turns, places, *looks, self.collected.take(loader)))
         self.others.write()
 
@@ -286,6 +291,8 @@ class LoopLooker:
         frame = frames.get(thread) if thread is not None else None
         place = placed(frame, loop.frame, loop.inside) if loop is not None and frame is not None else None
         self._in_model(loop, place, frame, again)
+        early = loop is not None and place is not None and not again and self.early(loop.loader)
+        self._line = own_line(frame, loop.frame, loop.inside) if loop is not None and early else None
         iterated = loop.loader if loop is not None and loop.loader != BETWEEN else None
         self.others.look(iterated, frames)
         del frame, frames  # else this thread would free what is local there, if that returns while another one runs
@@ -345,7 +352,10 @@ class LoopLooker:
         if forward and place.models:
             note_first(own.model, place.path)
         own.sought = forward and not own.model
-        own.forward_looks += forward and bool(own.model) and not again
+        if forward and own.model and not again:
+            own.forward_looks += 1
+            if self._line is not None and (self._line in own.lines or len(own.lines) < _MOST_PLACES):
+                own.lines[self._line] += 1
         return _after(own, place) if forward else None
 
     def _needed_ns(self) -> int:

@@ -11,7 +11,7 @@ from pipebench.watch.script.loop_place import Place, loops_in, place_in
 
 # Between these, Python hands its lock over only if no function in C has let it go: so the interpreter itself works.
 _PAUSES = ("JUMP_BACKWARD", "RESUME")
-_NESTED = 2  # loops: a step of them is about one pair of samples, or one element
+NESTED = 2  # loops: a step of them is about one pair of samples, or one element
 
 
 def placed(frame: FrameType, loop: int, inside: range | None) -> Place | None:
@@ -29,6 +29,11 @@ def runs_python(frame: FrameType, loop: int, inside: range | None) -> bool:
     """
     if not owner(frame.f_code.co_filename) and frame.f_lasti in _pauses(frame.f_code):
         return True
+    return loops_inside(frame, loop, inside) >= NESTED
+
+
+def loops_inside(frame: FrameType, loop: int, inside: range | None) -> int:
+    """How many loops of the user's own code run around this frame within the training loop. See `runs_python`."""
     nested = 0
     at: FrameType | None = frame
     while at is not None:
@@ -37,7 +42,7 @@ def runs_python(frame: FrameType, loop: int, inside: range | None) -> bool:
             found = [one for one in loops_in(at.f_code) if at.f_lasti in one]
             nested += sum(inside is not None and len(one) < len(inside) for one in found) if last else len(found)
         at = None if last else at.f_back
-    return nested >= _NESTED
+    return nested
 
 
 @functools.lru_cache(maxsize=256)

@@ -69,6 +69,39 @@ def test_a_few_looks_tell_nothing() -> None:
     assert told_apart(Run([Process(lines)], ShownTime(), (1,)), 1) is None
 
 
+@pytest.mark.parametrize(
+    ("places", "told"),
+    [
+        ([_place("EMA.update", looks=8, turns=8, cpu=0.9), _place("EMA.update", "deepcopy", looks=6, turns=6, cpu=0.9)],
+         {"file": "train.py", "line": 9, "function": "EMA.update"}),  # one function, whatever it calls
+        ([_place("EMA.update", looks=8, turns=8, cpu=0.9), _place("save", looks=6, turns=6)], {}),  # by chance
+        ([_place("EMA.update", looks=9, turns=9, cpu=0.9)], {}),  # too few
+        ([_place(looks=14, turns=50)], {}),  # maybe a device's work
+    ],
+)  # fmt: skip
+def test_nearly_all_of_few_looks_tell_a_place_and_no_shares(places: list[PlaceLooks], told: dict[str, object]) -> None:
+    run = Planted()
+    run.loader(**TRAINS, other=1000)
+    run.lines += _looks(*places)
+    (found,) = (one for one in run.account().causes if one.code == "callbacks")
+    assert {name: found.values[name] for name in ("file", "line", "function") if name in found.values} == told
+    assert found.recoverable_s == pytest.approx(1.0)
+
+
+def test_most_of_the_work_is_that_of_one_function_with_all_that_it_calls() -> None:
+    apart = [_place("EMA.update", one, looks=30, cpu=0.9) for one in ("deepcopy", "mul", "add")]
+    lines = [ProcessStarted(1, "script", 0), *_looks(*apart, _place("save", looks=40, line=12, cpu=0.9))]
+    found = told_apart(Run([Process(lines)], ShownTime(), (1,)), 1)
+    assert found is not None and (found.line, found.function, found.less) == (9, "EMA.update", False)
+
+
+def test_less_than_half_of_the_work_is_not_most_of_it() -> None:
+    run = Planted()
+    run.loader(**TRAINS, other=1000)
+    run.lines += _looks(*(_place(one, looks=looks, cpu=0.9) for one, looks in (("a", 40), ("b", 35), ("c", 30))))
+    assert "The largest part of it: a, called in train.py:9." in said(run.account())
+
+
 def test_a_devices_work_is_training_and_only_the_rest_could_be_saved() -> None:
     run = Planted()
     run.loader(**TRAINS, other=1000)

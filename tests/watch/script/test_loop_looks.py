@@ -13,6 +13,7 @@ from looked_at import Client, made_up_recording, seen_from_outside
 from pipebench.watch.script import loop_looks
 from pipebench.watch.script.loop_looks import RARELY_S, LoopLooker
 from pipebench.watch.script.loop_place import place_in
+from pipebench.watch.script.own_line import OwnLine
 
 
 class Model(torch.nn.Module):
@@ -319,6 +320,19 @@ def test_what_makes_a_batch_ready_is_named_where_its_way_leaves_that_to_the_mode
     looker.of.end()
     (place,) = (one for one in looker.written[0].places if one.early)
     assert [one.rpartition(".")[2] for one in place.functions[:1]] == ["augmented"]
+
+
+def test_lines_at_work_are_counted_with_the_looks_at_forward(looker, monkeypatch):
+    at_work, model = seen_from_outside(looker.of), Model()
+    monkeypatch.setattr(loop_looks, "own_line", lambda frame, loop, inside: OwnLine("net.py", "Net.keys", 9, "list"))
+    for trains in (True, True, False):
+        looker.of.early = lambda loader, trains=trains: trains
+        looker.of.came(1, sys._getframe())
+        _iteration(at_work, model, augments=True, deeper=False)
+    looker.of.end()
+    (line,) = looker.written
+    (one,) = line.lines
+    assert tuple(one[:4]) == ("net.py", "Net.keys", 9, "list") and one.looks == line.forward_looks == 4
 
 
 @pytest.mark.parametrize(

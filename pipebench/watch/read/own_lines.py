@@ -1,0 +1,121 @@
+"""Names the lines of the user's own code that work in Python before a backward, besides layers. Pure.
+
+The clock takes all of it for forward. Looks at the loop's stack find these lines. What they cost is known only where no
+device works meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from pipebench.results.account import Cause
+from pipebench.watch.read.after_model import python_loops
+from pipebench.watch.read.device_idle import in_waits
+from pipebench.watch.read.gather import NO_LOADER, Run
+from pipebench.watch.read.in_loop import FEWEST, enough
+from pipebench.watch.read.of_causes import MATTERS, Seen
+from pipebench.watch.read.prepared import FORWARDS, late_share, looks_at_forward, prepared
+from pipebench.watch.record.record_file import FORWARD, TRANSFER
+from pipebench.watch.record.trial_lines import LineLooks
+
+CODE = "own-lines"
+_PART = 0.15  # of the phase: a function that is named
+_LARGE = 0.15  # of the loops: then they are a cause
+_LEAST, _LEAST_OF_CAUSE = 5, 10  # looks
+_ONE_LINE = 0.8  # of the looks at a function: else its lines are told from the first to the last one
+_MOST = 2  # functions, which must be in one file
+
+
+class OwnLines(NamedTuple):
+    """A function of the user's own, its lines that work in Python, what they call, and their share of the phase."""
+
+    file: str
+    function: str
+    first: int
+    last: int
+    calls: str
+    looks: int
+    share: float
+
+
+def own_lines(run: Run, loader: int) -> list[OwnLines]:
+    """What looks at the loop of a loader found, the largest first; none if they are too few to say it."""
+    lines = run.looks(loader)
+    looks = looks_at_forward(lines)
+    told = prepared(run, loader)
+    late = late_share(run, loader) if loader == NO_LOADER else 0.0
+    rest = looks * (1 - late - (told.share if told is not None else 0.0))  # the others have rows of their own
+    if not enough(lines, looks) or rest < FEWEST:
+        return []
+    by_function: dict[tuple[str, str | int], list[LineLooks]] = {}
+    for one in (one for line in lines for one in line.lines):
+        by_function.setdefault((one.file, one.function or one.line), []).append(one)
+    found = (_of_function(same, rest) for same in by_function.values())
+    large = [one for one in found if one.looks >= _LEAST and one.share >= _PART]
+    return sorted(large, key=lambda one: -one.looks)
+
+
+def _of_function(same: Sequence[LineLooks], rest: float) -> OwnLines:
+    by_line, looks = Counter[int](), sum(one.looks for one in same)
+    for one in same:
+        by_line[one.line] += one.looks
+    line, most = by_line.most_common(1)[0]
+    file, function, share = same[0].file, same[0].function, min(1.0, looks / rest)
+    if most < _ONE_LINE * looks:
+        return OwnLines(file, function, min(by_line), max(by_line), "", looks, share)
+    calls = Counter[str]()
+    for one in same:
+        calls[one.calls] += one.looks * (one.line == line)
+    called, times = calls.most_common(1)[0]
+    return OwnLines(file, function, line, line, called if 2 * times > most else "", looks, share)
+
+
+def on_host(seen: Seen, loader: int) -> bool:
+    """Whether no device works beside the host: then what a line takes, the loop takes."""
+    turns = seen.run.turns(loader)
+    copies = any(sum(one.phases_ns[TRANSFER:FORWARD]) for one in turns)
+    return not (seen.on_device or copies or in_waits(turns) is not None)
+
+
+def in_python(seen: Seen) -> Iterable[Cause]:
+    """The user's own Python before the backward, if it takes much of the loops. Python loops are a cause by themselves.
+
+    A saving is at most all of it.
+    """
+    told = {one.loader for one in python_loops(seen)}
+    for one in seen.in_loop:
+        found = _found(seen, one.loader)
+        spent = sum(line.share for line in found) * seen.s(*FORWARDS, loader=one.loader)
+        enough_looks = sum(line.looks for line in found) >= _LEAST_OF_CAUSE
+        if one.loader not in told and enough_looks and spent >= _LARGE * seen.loops_s:
+            yield Cause(CODE, spent, spent, one.loader, _values(found, one.loader))
+
+
+def seen_in_forward(seen: Seen) -> dict[str, str | int | float]:
+    """These lines as values of the cause that training itself is; none if they are a small part of it."""
+    training = [one.loader for one in seen.in_loop if one.training]
+    if len(training) != 1:
+        return {}
+    found = _found(seen, training[0])
+    spent = sum(line.share for line in found) * seen.s(*FORWARDS, loader=training[0])
+    return _values(found, training[0]) if spent >= MATTERS * seen.loops_s > 0 else {}
+
+
+def _found(seen: Seen, loader: int) -> list[OwnLines]:
+    """The lines that are named. Functions of `--span` have a row of their own, and looks do not tell them apart."""
+    if not on_host(seen, loader) or seen.s("spans", loader=loader):
+        return []
+    found = own_lines(seen.run, loader)
+    return [one for one in found if one.file == found[0].file][:_MOST]
+
+
+def _values(found: Sequence[OwnLines], loader: int) -> dict[str, str | int | float]:
+    """Of the second function, the names have a 2 at their end."""
+    values: dict[str, str | int | float] = {"phase_of_lines": FORWARDS[loader == NO_LOADER]} if found else {}
+    for one, end in zip(found, ("", "2"), strict=False):
+        values |= {f"line{end}": one.first, f"last{end}": one.last, f"share{end}": one.share, "file": one.file}
+        values |= {f"function{end}": one.function} if one.function else {}
+        values |= {f"calls{end}": one.calls} if one.calls else {}
+    return values

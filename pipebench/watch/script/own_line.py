@@ -1,0 +1,144 @@
+"""The line of the user's own code that works in Python inside forward, as far as its writer can change that.
+
+What layers and operations of torch do is training itself, and no line is told for it.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import itertools
+import os
+import sys
+from types import CodeType, FrameType
+from typing import NamedTuple
+
+from pipebench.watch.record.own_code import owner, plain_name
+from pipebench.watch.script.loop_place import outwards
+from pipebench.watch.script.own_python import NESTED, loops_inside
+
+_TORCH = f"{os.sep}torch{os.sep}"
+_TRAINS = tuple(_TORCH + one for one in ("autograd", "nn", "optim", "amp", "_dynamo"))
+# Libraries whose functions are no layers. Those of the standard library have no folder of installed packages.
+_LIBRARIES = ("numpy", "scipy", "PIL", "cv2", "pandas", "sklearn", "skimage", "matplotlib")
+_WAITS = ("threading", "queue", "selectors", "multiprocessing", "concurrent", "subprocess", "socket", "asyncio", "ssl")
+# Functions in C, which leave no frame. Of these names torch has none that a model computes with.
+_BUILT_IN = frozenset({
+    "list", "tuple", "dict", "set", "sorted", "zip", "map", "enumerate", "sum", "any", "all", "int", "float", "str",
+    "print", "open",
+})  # fmt: skip
+_METHODS = frozenset({
+    "tolist", "item", "cpu", "numpy", "array", "asarray", "tensor", "as_tensor", "FloatTensor", "LongTensor",
+    "IntTensor", "sample", "choice", "choices", "shuffle", "permutation", "integers", "random", "append",
+    "appendleft", "copy", "extend", "insert", "popleft", "join", "encode", "decode", "loads", "dumps", "read",
+    "write", "sleep",
+})  # fmt: skip
+_JOINS = ("stack", "cat", "concat", "concatenate", "hstack", "vstack")  # Python work, if they join a list of many
+_BARE = ("LOAD_GLOBAL", "LOAD_NAME")
+_LOADS = ("LOAD_ATTR", "LOAD_METHOD", *_BARE, "LOAD_FAST", "LOAD_DEREF")
+# In loops inside one another, these are about one element.
+_ELEMENTS = ("BINARY_SUBSCR", "STORE_SUBSCR", "BINARY_SLICE", "STORE_SLICE", "COMPARE_OP", "CONTAINS_OP", "FOR_ITER")
+
+
+class OwnLine(NamedTuple):
+    """A line of a function of the user's own, and what it calls there ("": the interpreter itself works)."""
+
+    file: str
+    function: str
+    line: int
+    calls: str = ""
+
+
+def own_line(frame: FrameType | None, loop: int, inside: range | None) -> OwnLine | None:
+    """The innermost line of the user's own code in a loop, if it works in Python. None: layers, or operations of torch.
+
+    `loop` is the frame of the loop by identity, and `inside` are its instructions.
+    """
+    inner: list[CodeType] = []
+    for one in outwards(frame):
+        code = one.f_code
+        if not owner(code.co_filename):
+            called = _by_library(inner) if inner else _by_itself(one, loop, inside)
+            return None if called is None else OwnLine(code.co_filename, _name(code), one.f_lineno, called)
+        if id(one) == loop:
+            return None
+        inner.append(code)
+    return None
+
+
+def _name(code: CodeType) -> str:
+    name = plain_name(code.co_qualname)
+    return "" if name.startswith("<") else name
+
+
+def _by_library(inner: list[CodeType]) -> str | None:
+    """What the line calls, of which the frames are `inner`, the deepest first. None: it is, or may be, training."""
+    if any(part in code.co_filename for code in inner for part in _TRAINS):
+        return None
+    first = inner[-1].co_filename
+    name = owner(first)
+    standard = not first.startswith("<") and name in sys.stdlib_module_names
+    known = name in _LIBRARIES or (standard and name not in _WAITS)
+    return f"{name}.{plain_name(inner[-1].co_qualname).rpartition('.')[2]}" if known else None
+
+
+def _by_itself(frame: FrameType, loop: int, inside: range | None) -> str | None:
+    """What the line calls in C; "" if the interpreter works there. None: it may be an operation of torch."""
+    if called := _called(frame.f_code, frame.f_lasti):
+        return called
+    name = next((one.opname for one in _instructions(frame.f_code) if one.offset == frame.f_lasti), "")
+    if "JUMP_BACKWARD" in name:  # there, Python hands its lock over, if no function in C has let it go
+        return ""
+    return "" if name in _ELEMENTS and loops_inside(frame, loop, inside) >= NESTED else None
+
+
+@functools.lru_cache(maxsize=4096)
+def _called(code: CodeType, last: int) -> str:
+    """The name of a function in C that is called at this instruction, if it is one of those above; else ""."""
+    told = _instructions(code)
+    at = next((one for one in told if one.offset == last), None)
+    if at is None or at.opname.removeprefix("PRE") not in ("CALL", "CALL_KW", "CALL_FUNCTION_EX"):
+        return ""
+    spans = [one for one in told if one.offset < last and one.opname in _LOADS and _begins(at, one)]
+    named = max(spans, key=_end, default=None)
+    if named is None or not isinstance(named.argval, str):
+        return ""
+    alone = len({_end(one) for one in spans}) == 1  # nothing before a dot
+    if alone:
+        return named.argval if named.opname in _BARE and named.argval in _BUILT_IN else ""
+    if named.argval in _JOINS:
+        return f"{_first(spans)}{named.argval}" if not _few_are_joined(told, named, at) else ""
+    return f"{_first(spans)}{named.argval}" if named.argval in _METHODS else ""
+
+
+def _first(spans: list[dis.Instruction]) -> str:
+    """The module before the name, as in `torch.stack`; "" for a method of something."""
+    first = min(spans, key=_end)
+    return f"{first.argval}." if first.opname in _BARE and len({_end(one) for one in spans}) == 2 else ""
+
+
+def _few_are_joined(told: tuple[dis.Instruction, ...], named: dis.Instruction, call: dis.Instruction) -> bool:
+    """Whether what is joined is written out, as `[a, b]`: then it is an operation of the model."""
+    return any(
+        one.opname in ("BUILD_LIST", "BUILD_TUPLE") and bool(one.argval) and not isinstance(after.argval, CodeType)
+        for one, after in itertools.pairwise(told)
+        if named.offset < one.offset < call.offset
+    )
+
+
+def _begins(call: dis.Instruction, one: dis.Instruction) -> bool:
+    """Whether `one` loads the begin of what `call` calls."""
+    a, b = call.positions, one.positions
+    if a is None or b is None or None in (*a, *b):
+        return False
+    return (a.lineno, a.col_offset) == (b.lineno, b.col_offset) and _end(one) < _end(call)
+
+
+def _end(one: dis.Instruction) -> tuple[int, int]:
+    found = one.positions
+    return ((found.end_lineno or 0), (found.end_col_offset or 0)) if found is not None else (0, 0)
+
+
+@functools.lru_cache(maxsize=256)
+def _instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
+    return tuple(dis.get_instructions(code))

@@ -1,0 +1,109 @@
+"""Lines of the user's own that work in Python inside forward are named. The looks are made up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from planted_runs import TRAINS, Planted, said
+
+from pipebench.render.watch_verdict import next_move
+from pipebench.watch.read.gather import NO_LOADER, Process, Run, ShownTime
+from pipebench.watch.read.moves import move_of_run
+from pipebench.watch.read.own_lines import OwnLines, own_lines
+from pipebench.watch.record.lines import LoopLooks, ProcessStarted
+from pipebench.watch.record.trial_lines import LineLooks, PlaceLooks
+
+STACKS = LineLooks("a/moco.py", "MoCo.negatives", 53, "torch.stack", 60)
+LEARNS = LineLooks("a/moco.py", "learn", 60, "list", 12)
+
+
+def _looks(*lines: LineLooks, forward: int = 100, places: Any = (), loader: int = 1) -> LoopLooks:
+    return LoopLooks(loader, "a/train.py", 50, list(places), forward, lines=list(lines))
+
+
+def _found(line: LoopLooks) -> list[OwnLines]:
+    return own_lines(Run([Process([ProcessStarted(1, "script", 0), line])], ShownTime(), (1,)), line.loader)
+
+
+@pytest.mark.parametrize(
+    ("lines", "forward", "found"),
+    [
+        ([STACKS], 100, [(53, 53, "torch.stack", 0.6)]),
+        ([STACKS._replace(looks=50), STACKS._replace(calls="list", looks=30)], 100, [(53, 53, "torch.stack", 0.8)]),
+        ([LEARNS, LEARNS._replace(line=62, calls="numpy.stack")], 100, [(60, 62, "", 0.24)]),
+        ([LEARNS, STACKS], 60, [(53, 53, "torch.stack", 1.0), (60, 60, "list", 0.2)]),
+        ([LEARNS], 100, []),  # a small part
+        ([STACKS._replace(looks=4)], 20, []),  # too few
+        ([STACKS._replace(looks=15)], 19, []),
+    ],
+)
+def test_a_function_is_named_with_its_lines_and_its_share(lines: Any, forward: int, found: Any) -> None:
+    told = _found(_looks(*lines, forward=forward))
+    assert [(one.first, one.last, one.calls, one.share) for one in told] == found
+
+
+def test_what_has_rows_of_its_own_is_no_part_of_the_phase() -> None:
+    augments = PlaceLooks(62, ["augment"], 60, 40, 1_000_000, 900_000, True)
+    late = PlaceLooks(70, ["sync"], 40, 40, 1_000_000, 900_000, True, "", True)
+    (one,) = _found(_looks(STACKS._replace(looks=50), places=[augments]))
+    assert one.share == pytest.approx(0.5)  # of 100 looks, and not of 160
+    (one,) = _found(_looks(STACKS._replace(looks=50), places=[late], loader=NO_LOADER))
+    assert one.share == pytest.approx(0.5)
+
+
+def _run(*, forward: int = 1400, **how: Any) -> Planted:
+    run = Planted()
+    run.loader(**{**TRAINS, "forward": forward, **how}, cpu=1000)
+    run.worker(busy=0.1, cpu=1.0)
+    return run
+
+
+def test_much_of_it_is_a_cause_and_the_move() -> None:
+    run = _run()
+    run.lines.append(_looks(STACKS, LEARNS._replace(looks=20)))
+    account = run.account()
+    (cause,) = (one for one in account.causes if one.code == "own-lines")
+    assert cause.s == cause.recoverable_s == pytest.approx(0.8 * 1.4)
+    text = said(account)
+    assert text.startswith("In forward, Python of the script (besides layers) took about 1.12 s of the run's")
+    assert "MoCo.negatives (moco.py:53 → torch.stack) 60 % and learn (moco.py:60 → list) 20 % of forward." in text
+    assert "Less of it could save at most 1.12 s (predicted from looks, not tried)." in text and "Nothing" not in text
+    told = next_move(move_of_run(None, account.causes, 4)) or ""
+    assert told.startswith("Next: do the Python work before backward (MoCo.negatives, moco.py:53) less often")
+
+
+def test_little_of_it_is_named_where_training_is_told() -> None:
+    run = _run(forward=500)
+    run.lines.append(_looks(STACKS._replace(looks=30)))
+    account = run.account()
+    assert "own-lines" not in {one.code for one in account.causes}
+    text = said(account)
+    assert text.startswith("Nothing in the loops")
+    assert "Seen most often in forward, besides layers: MoCo.negatives (moco.py:53 → torch.stack) 30 %" in text
+
+
+@pytest.mark.parametrize(
+    ("how", "lines"),
+    [
+        ({"idle": 1, "waits": [1] * 3}, [STACKS]),  # a CUDA device works meanwhile, or not
+        ({"host_to_device": 10}, [STACKS]),  # another device
+        ({"spans": 10}, [STACKS]),  # a function of --span has a row of its own
+        ({"forward": 20}, [STACKS]),  # a small phase
+        ({}, [STACKS._replace(looks=9)]),  # a small part
+    ],
+)
+def test_it_is_not_said(how: Any, lines: Any) -> None:
+    run = _run(**how)
+    run.lines.append(_looks(*lines))
+    account = run.account()
+    assert "own-lines" not in {one.code for one in account.causes}
+    assert "besides layers" not in said(account)
+
+
+def test_python_loops_are_told_once() -> None:
+    run = _run()
+    mines = PlaceLooks(37, ["mine"], 60, 40, 1_000_000, 900_000, after=True)
+    run.lines.append(_looks(STACKS, places=[mines]))
+    codes = {one.code for one in run.account().causes}
+    assert "python-loops" in codes and "own-lines" not in codes
