@@ -247,7 +247,7 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
     ),
     "less-python": lambda move: (
         f"do the Python work before backward{_at(move)} less often, or in one operation on a tensor or an array that "
-        f"is kept. Now it takes about {seconds(move.took_s or 0.0)} of the run"
+        f"is kept. Such work takes about {seconds(move.took_s or 0.0)} of the run"
     ),
     "prepare-in-workers": lambda move: (
         f"do the work on batches before the model in the workers of loader {move.loader}: in its dataset, or in "

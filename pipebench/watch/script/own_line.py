@@ -86,10 +86,15 @@ def _by_itself(frame: FrameType, loop: int, inside: range | None) -> str | None:
     """What the line calls in C; "" if the interpreter works there. None: it may be an operation of torch."""
     if called := _called(frame.f_code, frame.f_lasti):
         return called
-    name = next((one.opname for one in _instructions(frame.f_code) if one.offset == frame.f_lasti), "")
+    name = _operation(frame.f_code, frame.f_lasti)
     if "JUMP_BACKWARD" in name:  # there, Python hands its lock over, if no function in C has let it go
         return ""
     return "" if name in _ELEMENTS and loops_inside(frame, loop, inside) >= NESTED else None
+
+
+@functools.lru_cache(maxsize=4096)
+def _operation(code: CodeType, last: int) -> str:
+    return next((one.opname for one in _instructions(code) if one.offset == last), "")
 
 
 @functools.lru_cache(maxsize=4096)
