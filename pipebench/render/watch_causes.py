@@ -41,10 +41,19 @@ def _in_workers(values: Any) -> str:
 
 def _hand_off(one: Cause, values: Any, part: str) -> str:
     arrays, piped = values["array_bytes_per_batch"], values["pipe_bytes_per_batch"]
+    if "tensors" in values:
+        fewer = "To hand over a few tensors in their place"
+        return f"Receiving and unpickling batches took {part}.{_one_by_one(values)}" + saving(one, fewer)
     mostly = arrays > piped / 2
     what = f"{size(arrays)} of NumPy arrays" if mostly else f"{size(piped)} through the pipe"
     change = "Tensors in place of arrays" if mostly else "A cheaper hand-off"
     return f"Receiving and unpickling batches took {part}; a batch brings {what}." + saving(one, change)
+
+
+def _one_by_one(values: Any) -> str:
+    if "tensors" not in values:
+        return ""
+    return f" A batch has {values['tensors']:,.0f} tensors, and each crosses in shared memory of its own."
 
 
 def _views(values: Any) -> str:
@@ -143,7 +152,7 @@ def _pickling(one: Cause, values: Any, part: str) -> str:
     times = f"they make a batch in {seconds(values['make_s'])} and pickle it for {seconds(values['pickle_s'])}"
     if "viewed_bytes" in values:
         return f"{_waits(one, part)}: {times}; {_views(values)}." + saving(one, "Copies in place of views")
-    return f"{_waits(one, part)}: {times}." + saving(one, "A cheaper hand-off")
+    return f"{_waits(one, part)}: {times}.{_one_by_one(values)}" + saving(one, "A cheaper hand-off")
 
 
 def _threads(one: Cause, values: Any, part: str) -> str:

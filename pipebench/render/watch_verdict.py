@@ -307,6 +307,7 @@ def known_line(function: str, file: str, line: int, title: str, how: Sequence[st
 def _first_move(move: NextMove) -> str | None:
     if move.wait_part in _WAIT_PARTS:
         _, change = _WAIT_PARTS[move.wait_part]
+        change = "make batches faster to receive" + _fewer_tensors(move) if move.tensors else change
         return f"Next: {change}{_at(move)}. Now this takes {seconds(move.wait_part_s or 0.0)} of each iteration."
     if move.action in _OF_RUN:
         return f"Next: {_OF_RUN[move.action](move)}."
@@ -332,8 +333,17 @@ def _cheaper_hand_off(move: NextMove) -> str:
             f"Next: let batches hold tensors instead of NumPy arrays (`torch.from_numpy` copies nothing). {sent} of a "
             "batch go through the pipe; tensors travel in shared memory."
         )
+    if move.tensors:
+        return f"Next: make batches cheaper to pickle{_fewer_tensors(move)}."
     return (
         f"Next: make batches cheaper to pickle, with fewer or plainer objects. {sent} of a batch go through the pipe."
+    )
+
+
+def _fewer_tensors(move: NextMove) -> str:
+    return (
+        f", with a few tensors in place of {move.tensors:,.0f}: torch.stack or torch.cat in collate_fn, with lengths "
+        "or offsets where they differ. Or hand over NumPy arrays or lists, which cross together"
     )
 
 

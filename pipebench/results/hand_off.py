@@ -31,10 +31,11 @@ class HandOff:
     itself is slow. `pin_s` is the median time from receipt until the batch lies in pinned memory; it is None if the
     loader does not pin.
 
-    `tensors_per_batch` counts tensors. `shared_bytes_per_batch` is the size of the shared memory that holds them;
-    memory that several tensors share counts once. `viewed_bytes_per_batch` of it are copied there, but belong to no
-    tensor: some are views, and all the memory that they view crosses with them. `arrays_per_batch` and
-    `array_bytes_per_batch` are of NumPy arrays. Unlike tensors, they are copied through the pipe.
+    `tensors_per_batch` counts tensors, and `storages_per_batch` those pieces of shared memory that hold them: each
+    crosses by itself, and several tensors may view one. `shared_bytes_per_batch` is the size of the shared memory;
+    what several tensors share counts once. `viewed_bytes_per_batch` of it are copied there, but belong to no tensor:
+    some are views, and all the memory that they view crosses with them. `arrays_per_batch` and `array_bytes_per_batch`
+    are of NumPy arrays. Unlike tensors, they are copied through the pipe.
 
     `ready` is the mean number of finished batches that lay ready when the loop asked for one. Near 0, the workers are
     the limit. Near `most_ready` (the prefetch of all workers), the loop is the limit. `ready_over_time` is the same
@@ -60,6 +61,7 @@ class HandOff:
     out_of_order: float | None = None
     out_of_order_s_per_batch: float | None = None
     viewed_bytes_per_batch: float | None = None
+    storages_per_batch: float | None = None
 
     @property
     def held_bytes_per_batch(self) -> float:

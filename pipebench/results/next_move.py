@@ -23,7 +23,8 @@ class NextMove:
     those that the script may use; `sibling_cores` are of the other ranks of its job. Workers wanted `wanted_cores` more
     and had none. `hand_off_s` is what it takes to hand a batch over from a worker, and `batch_s` what
     it takes to make one. `pipe_bytes` go through the pipe for a batch; `array_bytes` of them are NumPy arrays.
-    `viewed_bytes` cross in shared memory, but belong to no tensor: most of what crosses (None: not so).
+    `viewed_bytes` cross in shared memory, but belong to no tensor: most of what crosses (None: not so). `tensors` of a
+    batch cross one by one, which takes most of its hand-off (None: not so).
 
     A move of the whole run follows from its largest cause: `loader` is what it is about, and `took_s` is how long that
     took in the run. `setting` limits the threads of libraries; of "switch-off", it has the tools. `made_by` made the
@@ -70,6 +71,7 @@ class NextMove:
     pipe_bytes: float | None = None
     array_bytes: float | None = None
     viewed_bytes: float | None = None
+    tensors: float | None = None
     loader: int | None = None
     took_s: float | None = None
     setting: str | None = None

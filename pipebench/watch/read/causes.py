@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pipebench.results.account import Account, AccountRow, Cause
+from pipebench.results.hand_off import HandOff
 from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
 from pipebench.watch.read.account import STARTS
 from pipebench.watch.read.after_model import python_loops, spans
@@ -19,6 +20,7 @@ from pipebench.watch.read.frozen_modules import frozen_modules, unused_gradients
 from pipebench.watch.read.full_collections import full_collections
 from pipebench.watch.read.gather import NO_LOADER, Run, loaders_found
 from pipebench.watch.read.growing import Grown
+from pipebench.watch.read.hand_off import one_by_one
 from pipebench.watch.read.host_use import worker_threads
 from pipebench.watch.read.in_loop import between_loops
 from pipebench.watch.read.locks import at_lock
@@ -93,7 +95,7 @@ def hand_off(seen: Seen) -> Iterable[Cause]:
         return
     values = {
         "serialise_s_per_batch": found.serialise_s_per_batch, "pipe_bytes_per_batch": found.pipe_bytes_per_batch,
-        "array_bytes_per_batch": found.array_bytes_per_batch or 0.0,
+        "array_bytes_per_batch": found.array_bytes_per_batch or 0.0, **_tensors(found),
     }  # fmt: skip
     above = replace(found, tensors_per_batch=max(0.0, (found.tensors_per_batch or 0.0) - _LEAST_TENSORS))
     most = longest_hand_off_s(above) * sum(map(seen.batches, seen.in_loop))
@@ -102,11 +104,21 @@ def hand_off(seen: Seen) -> Iterable[Cause]:
     yield Cause("hand-off", min(seen.s("receive", "unpickle"), most), saved, None, dict(values))
 
 
-def _viewed(seen: Seen) -> dict[str, float]:
-    """What crosses with the tensors of a batch, if it is more than they hold. The hand-off is that of all loaders."""
+def _tensors(found: HandOff) -> dict[str, float]:
+    tensors = one_by_one(found)
+    return {} if tensors is None else {"tensors": tensors}
+
+
+def _crossing(seen: Seen) -> dict[str, float]:
+    """What crosses with the tensors of a batch, if it is more than they hold; or their number, if that costs most.
+
+    The hand-off is that of all loaders.
+    """
     found = seen.result.hand_off
-    if found is None or not found.views or len(seen.in_loop) > 1:
+    if found is None or len(seen.in_loop) > 1:
         return {}
+    if not found.views:
+        return _tensors(found)
     return {"viewed_bytes": found.viewed_bytes_per_batch or 0.0, "held_bytes": found.held_bytes_per_batch}
 
 
@@ -142,7 +154,7 @@ def waiting(seen: Seen) -> Iterable[Cause]:
             continue
         whole = Cause("", waited, saved, one.loader, values)
         if (slow := slow_hand_off(seen.result, one)) is not None:
-            values = {**whole.values, "pickle_s": slow[0], "make_s": slow[1], **_viewed(seen)}
+            values = {**whole.values, "pickle_s": slow[0], "make_s": slow[1], **_crossing(seen)}
             yield replace(whole, code="pickling", values=values)
             continue
         if (few := _few_cores(seen, one, workers, whole)) is not None:

@@ -21,6 +21,7 @@ _PICKLED_BYTES_PER_S, _TENSOR_S = 20e6, 0.0005
 # into shared memory, or through the pipe (docs/figures/watch.md).
 _USUAL_TENSORS, _DESCRIPTOR_S = 2, 0.0003
 _TENSOR_BYTE_S, _ARRAY_BYTE_S = 0.7e-9, 4e-9
+_MANY = 32  # tensors of a batch
 
 
 def assumed_s(held: ToHandOver) -> float:
@@ -33,6 +34,16 @@ def assumed_s(held: ToHandOver) -> float:
 def explained_s(pipe_bytes: float, tensors: float) -> float:
     """The longest that receiving and unpickling a batch may take by its size: bytes in the pipe, and its tensors."""
     return pipe_bytes / _PICKLED_BYTES_PER_S + tensors * _TENSOR_S
+
+
+def one_by_one(found: HandOff) -> float | None:
+    """How many tensors of a batch cross one by one, if that takes most of its hand-off: more than its bytes do.
+
+    Each has shared memory of its own. Views of one memory cross with it, so they do not count.
+    """
+    tensors = found.storages_per_batch or 0.0
+    bytes_s = explained_s(found.pipe_bytes_per_batch, 0.0) + (found.shared_bytes_per_batch or 0.0) * _TENSOR_BYTE_S
+    return tensors if tensors >= _MANY and explained_s(0.0, tensors) > bytes_s else None
 
 
 @dataclass(frozen=True)
@@ -188,6 +199,7 @@ def hand_off(run: Run, in_loop: tuple[int, ...]) -> HandOff | None:
         arrays_per_batch=_mean([one.made.arrays for one in batches]),
         array_bytes_per_batch=_mean([one.made.array_bytes for one in batches]),
         viewed_bytes_per_batch=_mean([one.made.viewed_bytes for one in batches]),
+        storages_per_batch=_mean([one.made.storages for one in batches]),
         ready=_mean([ready for _, ready in points]),
         most_ready=max(most) or None,
         ready_over_time=over_time(points),

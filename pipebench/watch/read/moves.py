@@ -20,7 +20,7 @@ from pipebench.results.host_use import HostUse
 from pipebench.results.next_move import Lacking, NextMove
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.stats import Speedup
-from pipebench.watch.read.hand_off import explained_s
+from pipebench.watch.read.hand_off import explained_s, one_by_one
 from pipebench.watch.read.known_move import with_known_line
 
 BUSY = 0.90
@@ -223,6 +223,7 @@ def _cheaper_hand_off(result: WatchResult, main: LoaderResult, pickled_s: float,
         pipe_bytes=found.pipe_bytes_per_batch if found else None,
         array_bytes=found.array_bytes_per_batch if found else None,
         viewed_bytes=found.viewed_bytes_per_batch if found and found.views else None,
+        tensors=one_by_one(found) if found else None,
     )
 
 

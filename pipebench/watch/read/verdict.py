@@ -10,6 +10,7 @@ from pipebench.results.next_move import NextMove
 from pipebench.results.own_loop import own_iteration_s
 from pipebench.results.watched import LoaderResult, Verdict, WaitPart, WatchResult, WorkerResult
 from pipebench.watch.read.gather import NO_LOADER, Process
+from pipebench.watch.read.hand_off import one_by_one
 from pipebench.watch.read.moves import (
     BUSY,
     LEAST_CORES,
@@ -107,7 +108,8 @@ def _judged(
         if part.part == _NO_CORE:
             return verdict, None
         shorter = NextMove("shorten-wait-part", result.usable_cores, wait_part=part.part)
-        return verdict, replace(shorter, wait_part_s=part.s_per_iteration)
+        tensors = one_by_one(result.hand_off) if result.hand_off is not None and part.part == "receive" else None
+        return verdict, replace(shorter, wait_part_s=part.s_per_iteration, tensors=tensors)
     return verdict, next_move(result, main)
 
 

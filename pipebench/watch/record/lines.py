@@ -64,8 +64,9 @@ class HandedOver(NamedTuple):
     `nth` counts the batches of this worker in the pass, from 0. The fetch lasted from `began` to `done`. From
     `pickling` to `sent` the thread `feeder` (the system's number) turned the batch into bytes. Every eighth batch is
     counted: `shared_bytes` are the storages of its tensors, each once, of which `viewed_bytes` are copied but belong to
-    no tensor, and `array_bytes` its NumPy arrays, copied through the pipe. `double_bytes` of both are float64. Before
-    the first batch of a pass, the fetcher was created in `created_ns`: that of an iterable calls `iter(dataset)`.
+    no tensor, and `array_bytes` its NumPy arrays, copied through the pipe. `double_bytes` of both are float64. Tensors
+    that are views of one memory share one of the `storages`. Before the first batch of a pass, the fetcher was created
+    in `created_ns`: that of an iterable calls `iter(dataset)`.
     """
 
     task: int
@@ -83,6 +84,7 @@ class HandedOver(NamedTuple):
     array_bytes: int
     viewed_bytes: int = 0
     double_bytes: int = 0
+    storages: int = 0
     created_ns: int = 0
 
 

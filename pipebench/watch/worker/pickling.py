@@ -20,8 +20,8 @@ _UNDER_WAY = 1024
 _COUNTED_EACH = 8  # of the followed batches of a worker: to count doubles what it takes to pickle many small tensors
 
 
-Counted = tuple[int, int, int, int, int, int]
-"""Tensors, bytes in shared memory, arrays, bytes of arrays, bytes that are of no tensor, and bytes of float64."""
+Counted = tuple[int, int, int, int, int, int, int]
+"""Tensors, bytes in shared memory, arrays, bytes of arrays, bytes of no tensor, bytes of float64, and storages."""
 
 
 class Crossing:
@@ -32,7 +32,7 @@ class Crossing:
     """
 
     def __init__(self) -> None:
-        self.tensors = self.shared_bytes = self.arrays = self.array_bytes = self._double_bytes = 0
+        self.tensors = self.shared_bytes = self.arrays = self.array_bytes = self._double_bytes = self._pieces = 0
         self._storages: dict[int, int] = {}  # those that are copied for this batch; one that is shared already is not
         self._held: dict[int, int] = {}  # bytes of the tensors of each storage
         self._torch: Any = sys.modules.get("torch")
@@ -52,6 +52,7 @@ class Crossing:
         identity, size = storage._cdata, storage.nbytes()
         if identity not in self._storages:
             self.shared_bytes += size
+            self._pieces += size > 0  # an empty one needs no memory
             self._storages[identity] = 0 if storage.is_shared() else size
 
     def array(self, array: Any) -> None:
@@ -61,7 +62,8 @@ class Crossing:
 
     def counted(self) -> Counted:
         viewed = sum(max(0, size - self._held.get(one, size)) for one, size in self._storages.items())
-        return self.tensors, self.shared_bytes, self.arrays, self.array_bytes, viewed, self._double_bytes
+        of_arrays = self.arrays, self.array_bytes
+        return self.tensors, self.shared_bytes, *of_arrays, viewed, self._double_bytes, self._pieces
 
 
 class _Reducers:

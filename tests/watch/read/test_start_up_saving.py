@@ -14,8 +14,9 @@ PASSES = 4
 
 
 def _run(first_ms, later_ms, created_ms=0):
+    created = {0: {"created_ns": created_ms * MS}}
     handed = [
-        HandedOver(task, one, task, 0, took * MS, 0, took * MS, 1, 10, 1, 100, 0, 0, 0, 0, created_ms * MS * (not task))
+        HandedOver(task, one, task, 0, took * MS, 0, took * MS, 1, 10, 1, 100, 0, 0, **created.get(task, {}))
         for one in range(PASSES)
         for task, took in enumerate((first_ms, *later_ms))
     ]

@@ -75,7 +75,7 @@ def test_what_crosses_is_counted_and_is_the_same_bytes(meter: Meter) -> None:
     assert _dumped((0, batch)) == plain
     (found,) = meter.take_handed()
     assert found[:5] == (0, 0, 0, 5, 9) and 9 < found.pickling < found.sent
-    assert found[7:] == (threading.get_native_id(), len(plain), 0, 0, 2, 24 * 8 + 80, 0, 24 * 8 + 80, 0)
+    assert found[7:] == (threading.get_native_id(), len(plain), 0, 0, 2, 24 * 8 + 80, 0, 24 * 8 + 80, 0, 0)
     taken = meter.take()
     assert (taken.batches, taken.pipe_bytes) == (1, len(plain)) and taken.cpu_ns > 0
     assert taken.wall_ns >= found.sent - found.pickling
@@ -87,7 +87,7 @@ def test_memory_that_tensors_share_is_counted_once(meter: Meter) -> None:
     meter.made(batch, 2, 7, 5, 9)
     _dumped((3, batch))
     (found,) = meter.take_handed()
-    assert found[:3] == (3, 2, 7) and found[9:] == (4, 4000 + 64, 0, 0, 4000 - 80, 0, 0)
+    assert found[:3] == (3, 2, 7) and found[9:] == (4, 4000 + 64, 0, 0, 4000 - 80, 0, 2, 0)
     assert [one.tolist() for one in batch[:2]] == [[*map(float, range(10))], [*map(float, range(10, 20))]]
 
 
@@ -107,7 +107,7 @@ def test_only_what_was_made_here_is_followed(meter: Meter) -> None:
 def test_storages_without_a_count_harm_nothing() -> None:
     crossing = Crossing()
     crossing.storage(torch.zeros(3).untyped_storage())
-    assert crossing.counted() == (0, 12, 0, 0, 0, 0)
+    assert crossing.counted() == (0, 12, 0, 0, 0, 0, 1)
 
 
 # --- in the script's process

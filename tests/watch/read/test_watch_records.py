@@ -24,7 +24,7 @@ LINES: list[lines.Line] = [
         1, 5, 9, batches=1, samples=4, failed=2, busy_ns=4, cpu_ns=3, process_cpu_ns=7,
         stages_ns={0: 1, 12: 3}, whole_ns={12: 4}, lengths={300: 4},
         slow=[worker_lines.LongSample(5, "caf\u00e9.jpg")], gc=lines.Collected(1, 2), pickled=lines.Pickled(1, 2, 3, 4),
-        handed=[lines.HandedOver(*range(16))],
+        handed=[lines.HandedOver(*range(17))],
     ),
     lines.BatchInFull(1, 0, 3, 5, 9, [5, 1, 7, 0]),
     lines.LoaderFound(1, "Photos", 2, None, "fork", 2, True, shards=0),

@@ -79,7 +79,7 @@ def test_memory_that_is_shared_already_is_not_copied_again():
     window = torch.zeros(1000).share_memory_()[:10]
     crossing.tensor(window)
     crossing.storage(window.untyped_storage())
-    assert crossing.counted() == (1, 4000, 0, 0, 0, 0)
+    assert crossing.counted() == (1, 4000, 0, 0, 0, 0, 1)
 
 
 def test_a_tensor_that_does_not_tell_its_size_counts_as_its_memory():
@@ -89,7 +89,7 @@ def test_a_tensor_that_does_not_tell_its_size_counts_as_its_memory():
     crossing = pickling.Crossing()
     crossing.storage(torch.zeros(10).untyped_storage())
     crossing.tensor(Odd())
-    assert crossing.counted() == (1, 40, 0, 0, 0, 0)
+    assert crossing.counted() == (1, 40, 0, 0, 0, 0, 1)
 
 
 def test_bytes_of_float64_are_counted_unless_that_is_what_torch_computes_in():
@@ -101,7 +101,7 @@ def test_bytes_of_float64_are_counted_unless_that_is_what_torch_computes_in():
         crossing.tensor(torch.zeros(2, dtype=torch.float32))
         crossing.tensor(torch.zeros(1, dtype=torch.float64).expand(1000))
         crossing.tensor(torch.eye(50, dtype=torch.float64).to_sparse_csr())  # its parts come by themselves
-        return crossing.counted()[-1]
+        return crossing.counted()[5]
 
     assert counted() == 24 + 16 + 8
     torch.set_default_dtype(torch.float64)
@@ -109,3 +109,17 @@ def test_bytes_of_float64_are_counted_unless_that_is_what_torch_computes_in():
         assert counted() == 0
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+def test_views_of_one_memory_cross_with_it_and_other_tensors_one_by_one(monkeypatch):
+    meter, patches = pickling.Meter(), Patches()
+    monkeypatch.setattr(pickling, "meter", meter)
+    views, own = list(torch.zeros(6, 2).unbind()), [torch.zeros(2) for _ in range(6)]
+    pickling.watch_queue(patches)
+    try:
+        for task, batch in enumerate((views, own)):
+            meter.made(batch, 0, task * 8, 0, 1)
+            queues._ForkingPickler.dumps((task, batch))
+    finally:
+        patches.undo()
+    assert [(one.tensors, one.storages) for one in meter.take_handed()] == [(6, 1), (6, 6)]
