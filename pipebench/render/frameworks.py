@@ -8,6 +8,7 @@ _WORDS = {
         "num_workers": "dataloader_num_workers in TrainingArguments",
         "persistent_workers=True": "dataloader_persistent_workers=True in TrainingArguments",
         "prefetch_factor": "dataloader_prefetch_factor in TrainingArguments",
+        "batch_size": "per_device_eval_batch_size in TrainingArguments",
     },
     "ultralytics": {"num_workers": "workers in train()"},
     "lightning": {"num_workers": "num_workers in LightningDataModule.from_datasets()"},

@@ -93,6 +93,11 @@ def validation(one: Cause, values: Any, part: str) -> str:
     if "batch" in values:
         said += f" A batch has {counted(values['batch'], 'sample')} there, and {values['trains']} in training: larger "
         said += "ones cost less."
+    if "larger_s" in values:
+        said += (
+            f" Besides loading, a sample takes {seconds(values['sample_s'])} there, and {seconds(values['trained_s'])} "
+            f"in training. Larger batches could save about {seconds(values['larger_s'])} (predicted, not tried)."
+        )
     said += _less_often(values)
     if (waits := values.get("waits_s", 0.0)) >= LITTLE * one.s > 0:
         said += f" Up to {seconds(waits)} of that could be saved by faster loading (predicted, not tried)."

@@ -184,12 +184,18 @@ def _at(move: NextMove) -> str:
     return f" ({printable(told)})" if told else ""
 
 
+def _loader_at(move: NextMove) -> str:
+    where = f", {os.path.basename(move.file)}:{move.line}" if move.line else ""
+    return printable(f"loader {move.loader}{where}")
+
+
 _OF_RUN: dict[str, Callable[[NextMove], str]] = {
     "keep-workers": lambda move: (
-        f"make loader {move.loader} once, before the epochs, with persistent_workers=True{made_anew(move.called_by)}"
+        f"make loader {move.loader}{_at(move)} once, before the epochs, with persistent_workers=True"
+        + made_anew(move.called_by)
         + (", if its datasets hold the same samples" if move.remade == "alike" else "")
         if move.again and not move.made_by
-        else f"set {setting('persistent_workers=True', move.made_by)} for loader {move.loader}"
+        else f"set {setting('persistent_workers=True', move.made_by)} for loader {move.loader}{_at(move)}"
     ),
     "make-dataset-once": lambda move: f"make the dataset of loader {move.loader} once, before the epochs{_at(move)}",
     "read-without-lock": lambda move: (
@@ -205,8 +211,12 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
         "each step, and make a new one when it ends"
     ),
     "load-validation-faster": lambda move: (
-        f"load the batches of the loops that do not train (loader {move.loader}) faster, "
+        f"load the batches of the loops that do not train ({_loader_at(move)}) faster, "
         f"{'with more workers or a cheaper stage' if move.workers else 'with workers'}"
+    ),
+    "validate-in-larger-batches": lambda move: (
+        f"raise {setting('batch_size', move.made_by)} for the loops that do not train ({_loader_at(move)}), as far as "
+        "the memory allows"
     ),
     "do-less-in-the-loop": lambda move: (
         f"do the work besides training{_at(move)} less often, or {otherwise(move.rests)}. Now it takes "

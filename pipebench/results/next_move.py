@@ -39,7 +39,8 @@ class NextMove:
     works from its own events. `undivided`: each worker would give all samples of the loader's dataset. `shards` is as
     in LoaderResult. `lacks` is why one more worker is no step, whatever a simulation says (None: nothing is lacking).
     `function`, `file` and `line` are where that work is in the user's own code: of a function of theirs that is called,
-    the place of the call ("" and 0: not known). `rests`: there, the loop needs no core, but waits.
+    the place of the call; of a setting of a loader, where this is made ("" and 0: not known). `rests`: there, the loop
+    needs no core, but waits.
 
     `title` and `how` are of a line of the dataset that is known to be slow, at `line` of `function` (0: of a neural
     network that the dataset runs): what is written in its place, and how. It takes `line_share` of the time in which
@@ -52,8 +53,8 @@ class NextMove:
         "pad-to-longest", "fewer-threads", "spread-evenly", "raise-prefetch-factor", "any-order", "lower-num-workers",
         "workers-for-thread", "use-all-cores", "divide-first", "batch-by-length",
         "keep-less", "make-dataset-once", "read-without-lock", "keep-outputs", "free-the-interpreter", "vectorise",
-        "less-python",
-        "switch-off", "no-workers", "validate-less-often", "larger-batches", "collect-less", "end-gradients",
+        "less-python", "switch-off", "no-workers", "validate-less-often", "larger-batches", "collect-less",
+        "end-gradients", "validate-in-larger-batches",
     ]  # fmt: skip
     usable_cores: float
     workers: int = 0

@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from pipebench.results.account import Account, AccountRow, Cause
+from pipebench.results.account import Account, Cause
 from pipebench.results.hand_off import HandOff
 from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
-from pipebench.watch.read.account import STARTS
 from pipebench.watch.read.after_model import python_loops, spans
 from pipebench.watch.read.all_made import times_made
 from pipebench.watch.read.busy_threads import busy_threads
 from pipebench.watch.read.cores_taken import cores_taken
 from pipebench.watch.read.frozen_modules import frozen_modules, unused_gradients
 from pipebench.watch.read.full_collections import full_collections
-from pipebench.watch.read.gather import NO_LOADER, Run, loaders_found
+from pipebench.watch.read.gather import Run, loaders_found
 from pipebench.watch.read.growing import Grown
 from pipebench.watch.read.hand_off import one_by_one
 from pipebench.watch.read.host_use import worker_threads
@@ -41,12 +40,12 @@ from pipebench.watch.read.pass_causes import LARGE_ONCE, dataset_anew, sampler, 
 from pipebench.watch.read.slower_steps import slower_steps
 from pipebench.watch.read.small_batches import small_batches
 from pipebench.watch.read.stalls import period_of, waits_of
+from pipebench.watch.read.untrained import validation
 from pipebench.watch.read.warming import warming
 from pipebench.watch.read.without_workers import no_workers
 
 _OF_RUN = 0.02
 _OF_LOOPS = 0.1  # waits for a core, which scatter more
-_LARGE_VALIDATION = 0.2  # of the loops: less is usual, if it hardly waits
 _BUSY, _BLOCKED, _ON_CPU = 0.8, 0.5, 0.8
 _IDLE_CORES = 0.5
 _WANTED = 0.2  # of the time in which workers make batches: then they have too few cores
@@ -56,37 +55,7 @@ _LEAST_TENSORS = 2  # images and labels: a hand-off of no more is not made cheap
 _SOME_OF_WAITS = 0.3  # of the looks at waiting workers; a few looks tell no smaller part
 _SOON_S = 24 * 3600.0  # memory that lasts longer is no matter
 _FAR = 100  # times as long as the run: what grows may level off long before
-_FEWER = 2  # times as many samples in a batch of training: then small batches of validation are mentioned
 _EVEN = 0.75  # of the busiest worker: the mean of all
-
-
-def validation(seen: Seen) -> Iterable[Cause]:
-    described = loaders_found(seen.run.processes)
-    trains = max((described[one.loader].batch_size or 0 for one in seen.in_loop if one.loader in described), default=0)
-    for row in seen.rows("validation"):
-        one = next((one for one in seen.result.loaders if one.loader == row.loader), None)
-        waits = sum(inside.recoverable_s or 0.0 for inside in row.inside if inside.reason not in STARTS)
-        counts: dict[str, str | int | float] = {"passes": row.passes or 0, **({"workers": one.workers} if one else {})}
-        if seen.result.loaders_in_loop == (NO_LOADER,):
-            counts["kept"] = 1  # training takes no batch from a loader: it may use these
-        own = described[row.loader].batch_size if row.loader in described else None
-        if own and own * _FEWER <= trains:
-            counts |= {"batch": own, "trains": trains}
-        if row.s < _LARGE_VALIDATION * seen.loops_s and waits < MATTERS * seen.loops_s:
-            continue
-        saved = None if row.recoverable_s is None else waits  # the start-up of its workers is a cause of its own
-        if seldom := _how_often(seen, row):
-            saved, counts = max(saved or 0.0, seldom["seldom_s"]), {**counts, **seldom}
-        yield Cause("validation", row.s, saved, row.loader, {**counts, "waits_s": waits})
-
-
-def _how_often(seen: Seen, row: AccountRow) -> dict[str, float]:
-    """After how many iterations of training a validation came, and what half as many save, if it is inside passes."""
-    training = [one for one in seen.in_loop if one.training]
-    passes = row.passes or 0
-    if passes < 2 or passes <= sum(one.passes for one in training) or row.s < _LARGE_VALIDATION * seen.loops_s:
-        return {}
-    return {"every": sum(map(seen.batches, training)) / passes, "seldom_s": row.s * (passes // 2) / passes}
 
 
 def hand_off(seen: Seen) -> Iterable[Cause]:

@@ -279,6 +279,7 @@ _OF_RUN = {
     "busy-thread": "free-the-interpreter",
     "loading-takes-cores": "make-stage-cheaper",
 }  # fmt: skip
+_AT_LOADER = ("keep-workers", "load-validation-faster", "validate-in-larger-batches")  # where their loader is made
 
 
 def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: float) -> NextMove | None:
@@ -293,7 +294,7 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
     if first is None:
         return None
     action = "no-workers" if "saved_s" in first.values else _OF_RUN.get(first.code)
-    action = "validate-less-often" if _seldom_s(first) else action
+    action = _of_untrained(first, action) if first.code == "validation" else action
     place: dict[str, Any] = {name: first.values[name] for name in ("function", "file", "line") if name in first.values}
     place |= {"rests": True} if "rests" in first.values else {}
     if action is None:
@@ -365,10 +366,12 @@ def in_its_words(move: NextMove | None, result: WatchResult) -> NextMove | None:
     if own is None:
         return move
     move = replace(move, made_by=own.made_by, called_by=own.called_by, again=own.again, remade=own.remade)
+    if move.action in _AT_LOADER:
+        move = replace(move, file=own.file, line=own.line)
     return with_known_line(replace(move, undivided=own.undivided, shards=own.shards), result, own.loader)
 
 
-def _seldom_s(one: Cause) -> float:
-    """What half as many validations would save, if faster loading saves less; else 0."""
-    seldom, waits = float(one.values.get("seldom_s", 0.0)), float(one.values.get("waits_s", 0.0))
-    return seldom if seldom > waits else 0.0
+def _of_untrained(one: Cause, faster: str | None) -> str | None:
+    """What could save most of the loops that do not train: faster loading, larger batches, or half as many."""
+    known = {"waits_s": faster, "larger_s": "validate-in-larger-batches", "seldom_s": "validate-less-often"}
+    return known[max(known, key=lambda name: float(one.values.get(name, 0.0)))]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from planted_runs import TRAINS, Planted, said
+from made_up_loop import loader, result
+from planted_runs import MS, TRAINS, Planted, said
 
 from pipebench.render.watch_verdict import next_move
-from pipebench.watch.read.moves import move_of_run
-from pipebench.watch.record.lines import LoaderFound
+from pipebench.results.next_move import NextMove
+from pipebench.watch.read.gather import Process
+from pipebench.watch.read.moves import in_its_words, move_of_run
+from pipebench.watch.record.lines import FetchSums, HandedOver, Line, LoaderFound, ProcessStarted
+from pipebench.watch.record.worker_lines import ToHandOver
 
 
 @pytest.mark.parametrize(("batch", "said_so"), [(1, True), (2, True), (3, False), (None, False)])
@@ -57,3 +63,87 @@ def test_where_faster_loading_saves_more_it_stays_the_move() -> None:
     run.loader(2, trains=False, passes=4, make_batch=900, other=100, workers=0)
     move = move_of_run(None, run.account().causes, 2.0)
     assert move is not None and move.action == "load-validation-faster"
+
+
+def _small(
+    other: int = 2000, waits: int = 100, here: Sequence[int] = (1000, 1000), trained: int = 4000, batch: int = 1,
+    passes: int = 1,
+) -> Planted:  # fmt: skip
+    """Four samples of `trained` bytes in a batch of training, 2.5 ms each; `here` are the bytes of batches besides."""
+    run = Planted()
+    run.loader(**TRAINS)
+    run.worker(busy=0.1, handed=_handed([trained]))
+    run.loader(2, trains=False, wait_for_worker=waits, other=other, passes=passes)
+    place = next(n for n, one in enumerate(run.lines) if isinstance(one, LoaderFound) and one.loader == 2)
+    run.lines[place] = replace(run.lines[place], batch_size=batch)
+    if here:
+        made = FetchSums(2, 1, run.now, batches=100, samples=100, busy_ns=MS, handed=_handed(here))
+        run.workers.append(Process([ProcessStarted(30, "worker", 0, 2, 0, "fork"), made]))
+    return run
+
+
+def _handed(sizes: Sequence[int]) -> list[HandedOver]:
+    return [HandedOver(n, 0, n, 0, MS, 0, MS, 1, 100, 1, size, 0, 0, storages=1) for n, size in enumerate(sizes)]
+
+
+def test_larger_batches_are_the_move_where_small_ones_cost_most() -> None:
+    account = _small().account()
+    (cause,) = (one for one in account.causes if one.code == "validation")
+    # 100 samples of 20 ms, where training takes 2.5 ms for one
+    assert cause.recoverable_s == cause.values["larger_s"] == pytest.approx(2.0 - 100 * 0.0025)
+    assert (
+        "A batch has 1 sample there, and 4 in training: larger ones cost less. Besides loading, a sample takes 20.0 ms "
+        "there, and 2.50 ms in training. Larger batches could save about 1.75 s (predicted, not tried)."
+    ) in said(account)
+    move = move_of_run(None, account.causes, 2.0)
+    assert move is not None and next_move(replace(move, file="/home/me/val_tta.py", line=63)) == (
+        "Next: raise batch_size for the loops that do not train (loader 2, val_tta.py:63), as far as the memory allows."
+    )
+    assert "raise per_device_eval_batch_size in TrainingArguments" in (
+        next_move(replace(move, made_by="transformers")) or ""
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "mentioned"),
+    [
+        ({"here": [1600, 1600]}, False),  # whole images, and crops in training
+        ({"here": [900, 1100]}, False),  # samples of several sizes do not go into one batch
+        ({"here": []}, True),  # no batch was counted
+        ({"batch": 2, "here": [2000], "other": 500}, True),  # a sample costs no more than in training
+    ],
+)
+def test_larger_batches_save_only_where_their_samples_are_those_of_training_and_cost_more(
+    more: dict[str, Any], mentioned: bool
+) -> None:
+    account = _small(**more).account()
+    (cause,) = (one for one in account.causes if one.code == "validation")
+    assert "larger_s" not in cause.values and ("batch" in cause.values) is mentioned
+    move = move_of_run(None, account.causes, 2.0)
+    assert move is None or move.action != "validate-in-larger-batches"
+
+
+def test_loading_stays_the_move_where_the_loops_that_do_not_train_mostly_wait() -> None:
+    move = move_of_run(None, _small(other=600, waits=2000).account().causes, 2.0)
+    assert move is not None and move.action == "load-validation-faster"
+
+
+def test_sizes_of_samples_are_known_without_workers_too() -> None:
+    run = _small(here=[])
+    script: list[Line] = [FetchSums(2, 1, run.now, batches=100, samples=100, held=ToHandOver(2, 2, 2000, 0))]
+    run.lines += script
+    assert run.causes()["validation"].values["larger_s"] == pytest.approx(1.75)
+
+
+def test_the_line_that_makes_the_loader_is_named() -> None:
+    """Of moves that set something of a loader."""
+    one = replace(loader(), loader=2, file="/home/me/train.py", line=40)
+    for action, told in (
+        ("keep-workers", "set persistent_workers=True for loader 2 (train.py:40)."),
+        ("validate-in-larger-batches", "the loops that do not train (loader 2, train.py:40)"),
+        ("load-validation-faster", "the loops that do not train (loader 2, train.py:40)"),
+    ):
+        move = in_its_words(NextMove(action, 2.0, loader=2), result(one))  # type: ignore[arg-type]
+        assert told in (next_move(move) or "")
+    move = in_its_words(NextMove("keep-workers", 2.0, loader=2), result(replace(one, again=3)))
+    assert (next_move(move) or "").startswith("Next: make loader 2 (train.py:40) once, before the epochs, with")
