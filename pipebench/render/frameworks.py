@@ -24,13 +24,19 @@ _CALLS = {"lightning": "Lightning asks for a new one where Trainer has reload_da
 _CALLS["pytorch_lightning"] = _CALLS["lightning"]
 
 
-def setting(name: str, made_by: str) -> str:
+def setting(name: str, made_by: str, to: int | str | None = None) -> str:
     """How the user sets `name` where the library `made_by` makes the loader ("": the user's own code makes it).
+
+    With `to`, also to what.
 
     >>> setting("num_workers", "transformers"), setting("num_workers", "")
     ('dataloader_num_workers in TrainingArguments', 'num_workers')
+    >>> setting("num_workers", "transformers", 0), setting("num_workers", "", "1 or more")
+    ('dataloader_num_workers=0 in TrainingArguments', 'num_workers=1 or more')
     """
-    return _WORDS.get(made_by, {}).get(name, name)
+    words = _WORDS.get(made_by, {}).get(name, name)
+    own, within, where = words.partition(" in ")
+    return words if to is None else f"{own}={to}{within}{where}"
 
 
 def made_anew(called_by: str) -> str:

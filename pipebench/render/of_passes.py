@@ -40,7 +40,7 @@ def _without(one: Cause, values: Any) -> str:
         return ""
     return (
         f" In all, the loop waited {seconds(values['waits_s'])} for its workers, and they made its batches in "
-        f"{seconds(values['make_s'])}." + saving(one, f"{setting('num_workers', values.get('made_by', ''))}=0")
+        f"{seconds(values['make_s'])}." + saving(one, setting("num_workers", values.get("made_by", ""), 0))
     )
 
 

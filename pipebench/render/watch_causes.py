@@ -36,7 +36,7 @@ def _in_workers(values: Any) -> str:
     where = "Doing it in the workers (in the dataset, or in collate_fn)"
     if "more_workers" not in values:
         return where
-    return f"{where}, with {setting('num_workers', values.get('made_by', ''))}={values['more_workers']},"
+    return f"{where}, with {setting('num_workers', values.get('made_by', ''), values['more_workers'])},"
 
 
 def _hand_off(one: Cause, values: Any, part: str) -> str:
@@ -68,15 +68,17 @@ def _stage_named(values: Any) -> str:
 
 
 def _no_workers(one: Cause, values: Any, part: str) -> str:
-    workers = setting("num_workers", values.get("made_by", ""))
+    made_by = values.get("made_by", "")
     if "by_thread" in values:
         return (
             f"Waiting for batches took {part}: loader {one.loader} has no workers, and one thread beside the loop "
-            f"makes them{_stage_named(values)}." + saving(one, f"{workers}=2 or more") + in_loop.shared(values)
+            f"makes them{_stage_named(values)}."
+            + saving(one, setting("num_workers", made_by, "2 or more"))
+            + in_loop.shared(values)
         )
     return (
         f"Loader {one.loader} has no workers: making batches inside the loop took {part}{_stage_named(values)}."
-        + saving(one, f"{workers}=1 or more")
+        + saving(one, setting("num_workers", made_by, "1 or more"))
         + in_loop.shared(values)
     )
 

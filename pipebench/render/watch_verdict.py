@@ -261,7 +261,7 @@ _OF_RUN: dict[str, Callable[[NextMove], str]] = {
     ),
     "prepare-in-workers": lambda move: (
         f"do the work on batches before the model in the workers of loader {move.loader}: in its dataset, or in "
-        "collate_fn" + (f", with {setting('num_workers', move.made_by)}={move.to_workers}" if move.to_workers else "")
+        "collate_fn" + (f", with {setting('num_workers', move.made_by, move.to_workers)}" if move.to_workers else "")
     ),
     "pad-to-longest": lambda move: (
         f"pad each batch of loader {move.loader} to its longest sample (in collate_fn), not to a fixed length"

@@ -10,9 +10,11 @@ import pytest
 from pipebench.render.frameworks import setting
 from pipebench.render.layout import text
 from pipebench.render.watch import parts
+from pipebench.render.watch_causes import SENTENCES
 from pipebench.render.watch_details import loader_name
 from pipebench.render.watch_notes import sentence
 from pipebench.render.watch_verdict import next_move, verdict
+from pipebench.results.account import Cause
 from pipebench.results.batches import BatchContent, SpanResult
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import Note, Verdict, WatchResult
@@ -139,6 +141,21 @@ def test_workers_of_a_loader_that_the_script_makes_anew_cannot_persist() -> None
         "Trainer has reload_dataloaders_every_n_epochs)."
     )
     assert setting("pin_memory", "transformers") == "pin_memory"
+
+
+def test_a_value_stands_beside_its_setting_and_not_behind_where_that_is_set() -> None:
+    set_to = "dataloader_num_workers={} in TrainingArguments"
+    for values, told in (({}, "1 or more"), ({"by_thread": 1}, "2 or more")):
+        cause = Cause("no-workers", 8.0, 8.0, 1, {**values, "usable_cores": 2.0, "made_by": "transformers"})
+        assert f" {set_to.format(told)} could save" in SENTENCES[cause.code](cause, cause.values, "8 s")
+    prepare = Cause("prepare", 8.0, 8.0, 1, {"more_workers": 4, "made_by": "transformers", "workers": 0})
+    assert f", with {set_to.format(4)}, could save" in SENTENCES["prepare"](prepare, prepare.values, "8 s")
+    anew: dict[str, str | int | float] = {"workers": 2, "start_method": "fork", "passes": 9, "in_validation": 0}
+    anew |= {"again": 8, "remade": "other", "saved_s": 5.0, "waits_s": 6.0, "make_s": 1.0, "made_by": "transformers"}
+    start = Cause("start-up", 8.0, 5.0, 1, anew)
+    assert f" {set_to.format(0)} could save" in SENTENCES["start-up"](start, start.values, "8 s")
+    move = NextMove("prepare-in-workers", 8, loader=1, to_workers=4, made_by="transformers")
+    assert (next_move(move) or "").endswith(f", with {set_to.format(4)}.")
 
 
 def test_what_a_batch_holds() -> None:
