@@ -26,7 +26,7 @@ HOUSE = {
     "programs advice plan packing examination remote loaders engine secrets names beginning verdicts report schema "
     "earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
-    "started worker_moves in_loop watch_verdict of_passes "
+    "started worker_moves in_loop run_moves watch_verdict of_passes "
     "watch_causes watch_account watch_details watch_drilled watch ranks programs "
     "watched study syncs one_machine same_work ab github calibration advice_reasons advice_lines advice "
     "before_after_rows before_after plan functions packing examination remote loaders engine text",
@@ -42,7 +42,7 @@ HOUSE = {
     "thread_pools memory",
     "watch.stages": "labels transforms hidden_errors webdataset in_place called iterables library_calls "
     "finding_transforms",
-    "watch.worker": "pickling stack_place padded contents draws batch_sums standins fetching",
+    "watch.worker": "pickling stack_place padded contents draws fingerprints batch_sums standins fetching",
     "watch.script": "made dividing nested_columns held_models described lost_workers wait_parts arrivals "
     "training_device device_idle main_thread own_steps passes unused_gradients phases backward ranks loop_place "
     "own_python own_line frozen_modules full_collections busy_threads loop_looks loop_spans without_loader left_on "
@@ -55,8 +55,9 @@ HOUSE = {
     "watch.read": "decoding gather described begins device_idle like_a_device in_loop together settled all_made "
     "collectives bound bound_of_ranks known_table known_lines drilled hand_off script_cpu costs over_time "
     "loop_clock host_use known_move moves locks prepared account verdict waiting stalls series each_loader growing "
-    "of_causes full_collections cores_taken pass_causes untrained small_batches loop_causes without_workers warming "
-    "slower_steps frozen_modules busy_threads after_model own_lines causes notes summary one_of_ranks "
+    "of_causes full_collections cores_taken pass_causes untrained given_by_each small_batches loop_causes "
+    "without_workers warming slower_steps frozen_modules busy_threads after_model own_lines causes notes summary "
+    "one_of_ranks "
     "rank_pace ranks rank_groups programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",

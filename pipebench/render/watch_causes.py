@@ -353,6 +353,12 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
         f"runs {values['times']:.1f} times for each. More workers bring nothing then."
         + saving(one, "Choosing the part before the work")
     ),
+    "each-gives-all": lambda one, values, part: (
+        f"Each of the {values['workers']} workers of loader {one.loader} gives all samples of {values['function']}, so "
+        f"a pass has each sample {values['workers']} times: their first {values['same']} batches are the same, and "
+        f"nothing in its code asks for the worker (get_worker_info). The repeated samples took {part}."
+        + saving(one, "Passes with each sample once")
+    ),
     "few-cores": lambda one, values, part: (
         f"{_waits(one, part)}, which may all together run on {counted(values['allowed'], 'core')} only: their "
         "affinity is set." + saving(one, "Workers on all cores")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from pipebench.render.frameworks import made_anew, setting
-from pipebench.render.in_loop import otherwise
+from pipebench.render.run_moves import OF_RUN, at, cheaper_hand_off, fewer_tensors
 from pipebench.render.started import fitting
-from pipebench.render.watch_notes import tools
 from pipebench.render.worker_moves import DIVIDE, OF_WORKERS, shortly, why_no_worker
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import ONE_OF_RANKS, Verdict, WatchResult
-from pipebench.units import counted, percent, printable, seconds, size
+from pipebench.units import counted, percent, printable, seconds
 
 _OWN_STAGES = ("read", "decode", "transform", "collate")  # the kinds of stages that `pipebench run` also measures
 
@@ -177,122 +175,6 @@ def _inside(found: Verdict) -> str:
     return f"Its {workers} {are} busy {percent(found.workers_busy)} of the time; {share} of that {largest}"
 
 
-def _at(move: NextMove) -> str:
-    """What a move is about, in the user's own code."""
-    where = [f"{os.path.basename(move.file)}:{move.line}"] if move.line else []
-    told = ", ".join([*([move.function] if move.function else []), *where])
-    return f" ({printable(told)})" if told else ""
-
-
-def _loader_at(move: NextMove) -> str:
-    where = f", {os.path.basename(move.file)}:{move.line}" if move.line else ""
-    return printable(f"loader {move.loader}{where}")
-
-
-_OF_RUN: dict[str, Callable[[NextMove], str]] = {
-    "keep-workers": lambda move: (
-        f"make loader {move.loader}{_at(move)} once, before the epochs, with persistent_workers=True"
-        + made_anew(move.called_by)
-        + (", if its datasets hold the same samples" if move.remade == "alike" else "")
-        if move.again and not move.made_by
-        else f"set {setting('persistent_workers=True', move.made_by)} for loader {move.loader}{_at(move)}"
-    ),
-    "make-dataset-once": lambda move: f"make the dataset of loader {move.loader} once, before the epochs{_at(move)}",
-    "read-without-lock": lambda move: (
-        f"let the workers of loader {move.loader} work without the lock they share{_at(move)}: each with a file or a "
-        "connection of its own, and what needs no lock, such as decoding, outside of it. More workers would wait there"
-    ),
-    "no-workers": lambda move: (
-        f"set {setting('num_workers', move.made_by)} to 0 for loader {move.loader}. It is made anew for other data, so "
-        "its workers cannot live on, and the loop waits for them for longer than its batches take to make"
-    ),
-    "keep-iterator": lambda move: (
-        f"keep one iterator over loader {move.loader} for all steps: make it before the loop, take next() of it in "
-        "each step, and make a new one when it ends"
-    ),
-    "load-validation-faster": lambda move: (
-        f"load the batches of the loops that do not train ({_loader_at(move)}) faster, "
-        f"{'with more workers or a cheaper stage' if move.workers else 'with workers'}"
-    ),
-    "validate-in-larger-batches": lambda move: (
-        f"raise {setting('batch_size', move.made_by)} for the loops that do not train ({_loader_at(move)}), as far as "
-        "the memory allows"
-    ),
-    "do-less-in-the-loop": lambda move: (
-        f"do the work besides training{_at(move)} less often, or {otherwise(move.rests)}. Now it takes "
-        f"{seconds(move.took_s or 0.0)} of the run"
-    ),
-    "keep-less": lambda move: (
-        "find what the loop keeps from one iteration to the next, and detach it or drop it: a hidden state or a loss "
-        "with its graph, a list of outputs, a hook that is registered again"
-    ),
-    "keep-outputs": lambda move: (
-        "if the inputs of the frozen module are the same in each pass, compute its outputs once, before training or "
-        "when the dataset first makes a sample, and train on these"
-    ),
-    "end-gradients": lambda move: (
-        "before the loop, set requires_grad_(False) on all weights that no optimiser holds (one that is left keeps the "
-        "backward going down to it), or run these modules under torch.no_grad()"
-    ),
-    "free-the-interpreter": lambda move: (
-        "let the thread block where it waits, in get() or put() of a queue.Queue, in an Event or a Condition, or sleep "
-        "in its polling loop. If it computes in Python, move that into a process, such as a worker of a DataLoader"
-    ),
-    "validate-less-often": lambda move: (
-        f"validate less often: the loops that do not train (loader {move.loader}) took {seconds(move.took_s or 0.0)}"
-    ),
-    "larger-batches": lambda move: (
-        f"make the batches of loader {move.loader} larger, as far as the memory allows, and accumulate fewer of them: "
-        "a step of the optimiser takes as many samples as now"
-    ),
-    "collect-less": lambda move: (
-        f"call gc.collect() less often, such as once between passes{_at(move)}"
-        if move.line
-        else "call gc.freeze() once before the loop: what the script made until then is not searched again"
-    ),
-    "switch-off": lambda move: f"switch off {tools(move.setting or '')} for training, and watch again",
-    "vectorise": lambda move: (
-        "do in tensor operations what Python loops do between the model and backward; or in the workers of loader "
-        f"{move.loader}, as far as it needs no output of the model"
-    ),
-    "less-python": lambda move: (
-        f"do the Python work before backward{_at(move)} less often, or in one operation on a tensor or an array that "
-        f"is kept. Such work takes about {seconds(move.took_s or 0.0)} of the run"
-    ),
-    "prepare-in-workers": lambda move: (
-        f"do the work on batches before the model in the workers of loader {move.loader}: in its dataset, or in "
-        "collate_fn" + (f", with {setting('num_workers', move.made_by, move.to_workers)}" if move.to_workers else "")
-    ),
-    "pad-to-longest": lambda move: (
-        f"pad each batch of loader {move.loader} to its longest sample (in collate_fn), not to a fixed length"
-    ),
-    "batch-by-length": lambda move: (
-        f"let a batch of loader {move.loader} have samples of about the same length: by a batch_sampler, with the "
-        "batches in random order"
-    ),
-    "divide-first": lambda move: (
-        f"let each worker of loader {move.loader} choose its part before it decodes and transforms: by "
-        "get_worker_info(), among the files or the raw samples"
-    ),
-    "use-all-cores": lambda move: (
-        f"let the workers of loader {move.loader} use all cores: something sets their affinity "
-        "(os.sched_setaffinity in worker_init_fn or in a library; GOMP_CPU_AFFINITY, KMP_AFFINITY)"
-    ),
-    "fewer-threads": lambda move: (
-        f"allow each worker of loader {move.loader} one thread{f': {printable(move.setting)}' if move.setting else ''}"
-    ),
-    "spread-evenly": lambda move: (
-        f"spread the work evenly over the {move.workers} workers of loader {move.loader}: shuffle the data, or split "
-        "it evenly"
-    ),
-    "lower-num-workers": lambda move: f"lower {setting('num_workers', move.made_by)} of loader {move.loader}",
-    "raise-prefetch-factor": lambda move: f"raise {setting('prefetch_factor', move.made_by)} of loader {move.loader}",
-    "any-order": lambda move: (
-        f"try in_order=False (torch 2.6 and later) for loader {move.loader}: the order of batches then varies"
-    ),
-}
-
-
 def next_move(move: NextMove | None) -> str | None:
     """The change that the figures support; None if they support no change."""
     if move is None:
@@ -317,48 +199,22 @@ def known_line(function: str, file: str, line: int, title: str, how: Sequence[st
 def _first_move(move: NextMove) -> str | None:
     if move.wait_part in _WAIT_PARTS:
         _, change = _WAIT_PARTS[move.wait_part]
-        change = "make batches faster to receive" + _fewer_tensors(move) if move.tensors else change
-        return f"Next: {change}{_at(move)}. Now this takes {seconds(move.wait_part_s or 0.0)} of each iteration."
-    if move.action in _OF_RUN:
-        return f"Next: {_OF_RUN[move.action](move)}."
+        change = "make batches faster to receive" + fewer_tensors(move) if move.tensors else change
+        return f"Next: {change}{at(move)}. Now this takes {seconds(move.wait_part_s or 0.0)} of each iteration."
+    if move.action in OF_RUN:
+        return f"Next: {OF_RUN[move.action](move)}."
     if move.action in OF_WORKERS:
         return f"Next: {OF_WORKERS[move.action](move)}{DIVIDE if move.undivided and move.to_workers != 1 else ''}"
     if move.action == "make-hand-off-cheaper":
-        return _cheaper_hand_off(move)
+        return cheaper_hand_off(move)
     return (
         f"Next: make {printable(move.stage or '')} cheaper; it takes {seconds(move.stage_s or 0.0)} of the "
         f"{seconds(move.sample_s or 0.0)} of a sample. {why_no_worker(move)}"
     )
 
 
-def _cheaper_hand_off(move: NextMove) -> str:
-    if move.viewed_bytes:
-        return (
-            f"Next: let batches hold copies instead of views (`tensor.clone()`): {size(move.viewed_bytes)} that belong "
-            "to no tensor of a batch cross with its views."
-        )
-    sent = size(move.pipe_bytes or 0.0)
-    if move.array_bytes is not None and move.array_bytes > (move.pipe_bytes or 0.0) / 2:
-        return (
-            f"Next: let batches hold tensors instead of NumPy arrays (`torch.from_numpy` copies nothing). {sent} of a "
-            "batch go through the pipe; tensors travel in shared memory."
-        )
-    if move.tensors:
-        return f"Next: make batches cheaper to pickle{_fewer_tensors(move)}."
-    return (
-        f"Next: make batches cheaper to pickle, with fewer or plainer objects. {sent} of a batch go through the pipe."
-    )
-
-
-def _fewer_tensors(move: NextMove) -> str:
-    return (
-        f", with a few tensors in place of {move.tensors:,.0f}: torch.stack or torch.cat in collate_fn, with lengths "
-        "or offsets where they differ. Or hand over NumPy arrays or lists, which cross together"
-    )
-
-
 # moves to which no command of ours adds anything
-_KNOWN = ("keep-less", "vectorise", "less-python", "switch-off", "collect-less", "end-gradients")
+_KNOWN = ("keep-less", "vectorise", "less-python", "switch-off", "collect-less", "end-gradients", "divide-stream")
 # what `pipebench advise` tries on the running training
 _TRIED = {
     "set-num-workers", "raise-num-workers", "lower-num-workers", "make-stage-cheaper", "make-hand-off-cheaper",

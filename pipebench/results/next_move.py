@@ -51,7 +51,7 @@ class NextMove:
         "set-num-workers", "raise-num-workers", "make-stage-cheaper", "shorten-wait-part", "make-hand-off-cheaper",
         "keep-workers", "keep-iterator", "load-validation-faster", "do-less-in-the-loop", "prepare-in-workers",
         "pad-to-longest", "fewer-threads", "spread-evenly", "raise-prefetch-factor", "any-order", "lower-num-workers",
-        "workers-for-thread", "use-all-cores", "divide-first", "batch-by-length",
+        "workers-for-thread", "use-all-cores", "divide-first", "divide-stream", "batch-by-length",
         "keep-less", "make-dataset-once", "read-without-lock", "keep-outputs", "free-the-interpreter", "vectorise",
         "less-python", "switch-off", "no-workers", "validate-less-often", "larger-batches", "collect-less",
         "end-gradients", "validate-in-larger-batches",

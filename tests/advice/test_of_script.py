@@ -51,6 +51,13 @@ def test_batches_prepared_in_the_loop_have_the_line_that_does_it():
     assert in_workers.propose(_with(Cause("prepare", 6.0, 4.0, 1, plain)), []).at.name == "the loop"
 
 
+def test_a_stream_takes_no_batch_sampler():
+    found = _with(Cause("unequal-lengths", 4.0, 4.0, 1, {"share": 0.8}))
+    streams = tuple(replace(one, shards=0) for one in found.watched.loaders)
+    said = " ".join(like_lengths.propose(replace(found, watched=replace(found.watched, loaders=streams)), []).how)
+    assert said.startswith("In the stream, fill a buffer") and "batch_sampler" not in said
+
+
 def _with(cause):
     found = seen(0.5)
     account = Account(12.0, (AccountRow("forward", 12.0, 1),), (cause,))

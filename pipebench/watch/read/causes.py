@@ -18,6 +18,7 @@ from pipebench.watch.read.cores_taken import cores_taken
 from pipebench.watch.read.frozen_modules import frozen_modules, unused_gradients
 from pipebench.watch.read.full_collections import full_collections
 from pipebench.watch.read.gather import Run, loaders_found
+from pipebench.watch.read.given_by_each import given_by_each
 from pipebench.watch.read.growing import Grown
 from pipebench.watch.read.hand_off import one_by_one
 from pipebench.watch.read.host_use import worker_threads
@@ -25,6 +26,7 @@ from pipebench.watch.read.in_loop import between_loops
 from pipebench.watch.read.locks import at_lock
 from pipebench.watch.read.loop_causes import callbacks, left_on, padding, preparing, training
 from pipebench.watch.read.moves import (
+    FIRST,
     LEAST_CORES,
     USED_UP,
     cores_of,
@@ -335,7 +337,7 @@ def memory(seen: Seen) -> Iterable[Cause]:
 
 
 KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
-    left_on, start_up, dataset_anew, warming, validation, sampler, hand_off, _plain("pin", "pin"),
+    left_on, given_by_each, start_up, dataset_anew, warming, validation, sampler, hand_off, _plain("pin", "pin"),
     _plain("host-to-device", "host-to-device", on_device=True), preparing, padding, callbacks, slower_steps,
     full_collections, frozen_modules, unused_gradients, busy_threads, python_loops, in_python, spans, small_batches,
     no_workers, competing, short_of_cores, cores_taken, waiting,
@@ -345,9 +347,9 @@ KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
 def causes(run: Run, result: WatchResult, account: Account, grown: Mapping[int, Grown]) -> tuple[Cause, ...]:
     """The causes that matter, first the one that could save most; then memory that grows, training, what is done once.
 
-    Tools left on come first, because all figures hold only with them. What may be a wait for a device stands
-    behind the others. Where nobody knows what could be saved, it may be all, but of a stream that begins anew: there,
-    what is known counts.
+    Tools left on come first, because all figures hold only with them, and then samples that a pass repeats. What may be
+    a wait for a device stands behind the others. Where nobody knows what could be saved, it may be all, but of a stream
+    that begins anew: there, what is known counts.
 
     Those of the loops take 5 % of the loops' time and 2 % of the recorded run or more, and something could be saved of
     them as far as is known.
@@ -360,5 +362,5 @@ def causes(run: Run, result: WatchResult, account: Account, grown: Mapping[int, 
     return (*sorted(large, key=_place), *memory(seen), *training(seen), *once(seen))
 
 
-def _place(one: Cause) -> tuple[bool, bool, float, float]:
-    return one.code != "left-on", one.doubtful, -one.ranked_s, -one.s
+def _place(one: Cause) -> tuple[int, bool, float, float]:
+    return FIRST.index(one.code) if one.code in FIRST else len(FIRST), one.doubtful, -one.ranked_s, -one.s

@@ -272,13 +272,15 @@ _OF_RUN = {
     "garbage-collection": "collect-less",
     "small-batches": "larger-batches",
     "padding": "pad-to-longest", "unequal-lengths": "batch-by-length", "few-cores": "use-all-cores",
-    "each-makes-all": "divide-first", "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly",
+    "each-makes-all": "divide-first", "each-gives-all": "divide-stream",
+    "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly",
     "periodic-stalls": "raise-prefetch-factor", "head-of-line": "any-order",
     "workers-compete": "lower-num-workers", "slower-steps": "keep-less",
     "frozen-module": "keep-outputs", "unused-gradients": "end-gradients",
     "busy-thread": "free-the-interpreter",
     "loading-takes-cores": "make-stage-cheaper",
 }  # fmt: skip
+FIRST = ("left-on", "each-gives-all")  # causes with which all others hold, and which come before them
 _AT_LOADER = ("keep-workers", "load-validation-faster", "validate-in-larger-batches")  # where their loader is made
 
 
@@ -290,7 +292,7 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
     """
     saving = [one for one in causes if one.saving_s]
     largest = max(saving, key=lambda one: (not one.doubtful, one.saving_s), default=None)
-    first = next((one for one in causes if one.code == "left-on"), largest)  # all else holds only with it
+    first = next((one for code in FIRST for one in causes if one.code == code), largest)
     if first is None:
         return None
     action = "no-workers" if "saved_s" in first.values else _OF_RUN.get(first.code)

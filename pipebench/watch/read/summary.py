@@ -70,6 +70,7 @@ __all__ = ["gather", "summarise"]
 _NS = 1e-9
 _BEFORE = "before-backward"
 _JUDGED = ("data", "training")
+_SAID = {"left-on": "tools-left-on", "each-gives-all": "undivided"}  # by a cause, so its note is left out
 
 
 def summarise(
@@ -95,10 +96,10 @@ def summarise(
     whole = options.loader is None or options.bound or not result.loaders
     of_run = _judged(found, result if whole else _tables(found, None))  # --loader limits the tables: the run stays
     causes = of_run.account.causes if of_run.account is not None else ()
-    said = {"tools-left-on"} if any(one.code == "left-on" for one in causes) else set()  # the cause says it
-    notes = tuple(one for one in result.notes if one.code not in said)
+    said = {(_SAID[one.code], one.loader) for one in causes if one.code in _SAID}
+    notes = (one for one in result.notes if (one.code, one.values.get("loader")) not in said)
     return dataclasses.replace(
-        result, verdict=of_run.verdict, next_move=of_run.next_move, account=of_run.account, notes=notes
+        result, verdict=of_run.verdict, next_move=of_run.next_move, account=of_run.account, notes=tuple(notes)
     )
 
 

@@ -24,7 +24,8 @@ class WorkerGone:
 class OneBatch(NamedTuple):
     """When a fetch began, and what it took: wall time, the thread's CPU time, and the time in which it had no core.
 
-    All in nanoseconds. `drew`: it used random numbers, as far as that was looked at (see `worker/draws.py`).
+    All in nanoseconds. `drew`: it used random numbers, as far as that was looked at (see `worker/draws.py`). `holds` is
+    the number of what is in the batch (see `worker/fingerprints.py`; 0: not known).
     """
 
     began: int
@@ -32,6 +33,7 @@ class OneBatch(NamedTuple):
     cpu: int
     core_wait: int
     drew: bool = False
+    holds: int = 0
 
 
 class LongSample(NamedTuple):

@@ -52,7 +52,9 @@ class Sums:
         self.room = SINGLE // (1 + place.first_pass)
         self.number = self.created_ns = 0
         self.looks = True
+        self.may_be_alike = False  # the batches of all workers: of the first pass over a stream
         self.drew = False  # random numbers, in the last batch
+        self.holds = 0  # the number of what is in it
         self.round = place.first_pass - 1
         self.fetched = 0
         self.slow: list[tuple[int, int]] = []
@@ -136,7 +138,7 @@ class Sums:
         self.before = self.samples
         if self.room and made:
             self.room -= 1
-            self.single.append(OneBatch(began, now - began, cpu, core_wait, self.drew))
+            self.single.append(OneBatch(began, now - began, cpu, core_wait, self.drew, self.holds))
         self.teller.after_batch(self.busy)
         due = self.pace.due(now) or (failed and self.pace.count <= SINGLE)
         if self.has_slowest or self.fetched % self.recording.settings.every == 0:

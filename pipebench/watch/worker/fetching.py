@@ -22,6 +22,7 @@ from pipebench.watch.stages import finding_transforms, labels
 from pipebench.watch.worker import pickling, standins
 from pipebench.watch.worker.batch_sums import Sums, WorkerPlace, collections
 from pipebench.watch.worker.draws import CHECKED, drew_since, random_state
+from pipebench.watch.worker.fingerprints import fingerprint
 
 
 def is_own(fetcher: Any) -> bool:
@@ -57,6 +58,7 @@ def watch_fetcher(fetcher: Any, sums: Sums, took_ns: int = 0) -> Any:
     sums.round += 1
     sums.number = 0
     sums.created_ns = took_ns
+    sums.may_be_alike = not sums.round and hasattr(fetcher, "dataset_iter") and sums.place.worker is not None
 
     @unseen
     def fetch(*index: Any) -> Any:
@@ -104,6 +106,7 @@ def _note(sums: Sums, began: int, counts: tuple[int, int], outcome: tuple[bool, 
     """Adds one fetch to the sums. A fault in this ends the recording, never the script."""
     try:
         sums.drew = states is not None and drew_since(states)
+        sums.holds = fingerprint(found) if states is not None and sums.may_be_alike else 0
         if found is not None:
             sums.look_into(found)
         sums.batch(began, sums.timer.last, *counts, *outcome)
