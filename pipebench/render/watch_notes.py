@@ -149,6 +149,11 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
         f"Each of the {found['workers']} workers of loader {found['loader']} gives all samples, unless something "
         f"divides them: nothing in the code of {found['dataset']} asks for the worker (get_worker_info)."
     ),
+    "unused-graphs": lambda found: (
+        f"The loops over loader {found['loader']} ({found['dataset']}) do not train, but their forward keeps graphs "
+        "for gradients, and no gradient was seen to be computed there. Unless they are used later, "
+        "torch.inference_mode() or torch.no_grad() around these loops saves time and memory (how much is not known)."
+    ),
     "nested-lists": lambda found: (
         f"Functions of datasets take {percent(found['share'])} of the time of samples of loader {found['loader']}, and "
         f"its column {found['column']} is stored as lists in lists, which they put together list by list. If all "

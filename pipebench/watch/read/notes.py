@@ -10,6 +10,7 @@ from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.standstill import Standstill
 from pipebench.watch.read.gather import Process, Run, loaders_found
 from pipebench.watch.read.loop_causes import tools_on
+from pipebench.watch.read.untrained import keeps_graphs
 from pipebench.watch.record.lines import Fault, FetchSums, LoopSums, SpanNotFound
 from pipebench.watch.record.record_file import WITHOUT_GRADIENTS
 from pipebench.watch.record.worker_lines import WorkerGone
@@ -31,6 +32,8 @@ def loader_notes(run: Run, loaders: tuple[LoaderResult, ...]) -> Iterator[Note]:
             yield Note("failed-batches", {"loader": one.loader, "batches": one.failed_batches})
         yield from _hidden(run, one.loader)
         yield from _doubles(run, one.loader)
+        if keeps_graphs(run, one):
+            yield Note("unused-graphs", {"loader": one.loader, "dataset": one.dataset})
         turns = run.turns(one.loader)
         if own := sum(record.after_loader_ns for record in turns):
             yield Note("stages-after-loader", {"loader": one.loader, "s": own * _NS / _count(turns)})

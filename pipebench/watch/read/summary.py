@@ -70,7 +70,8 @@ __all__ = ["gather", "summarise"]
 _NS = 1e-9
 _BEFORE = "before-backward"
 _JUDGED = ("data", "training")
-_SAID = {"left-on": "tools-left-on", "each-gives-all": "undivided"}  # by a cause, so its note is left out
+# cause that the report begins with -> the note that it makes needless
+_SAID = {"left-on": "tools-left-on", "each-gives-all": "undivided", "validation": "unused-graphs"}
 
 
 def summarise(
@@ -96,7 +97,7 @@ def summarise(
     whole = options.loader is None or options.bound or not result.loaders
     of_run = _judged(found, result if whole else _tables(found, None))  # --loader limits the tables: the run stays
     causes = of_run.account.causes if of_run.account is not None else ()
-    said = {(_SAID[one.code], one.loader) for one in causes if one.code in _SAID}
+    said = {(_SAID[one.code], one.loader) for one in causes[:2] if one.code in _SAID}
     notes = (one for one in result.notes if (one.code, one.values.get("loader")) not in said)
     return dataclasses.replace(
         result, verdict=of_run.verdict, next_move=of_run.next_move, account=of_run.account, notes=tuple(notes)

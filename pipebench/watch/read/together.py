@@ -12,7 +12,7 @@ Pairs = Collection[tuple[int, int]]
 
 def sharing(run: Run, loaders: Collection[int]) -> list[set[int]]:
     """These loaders, in sets that share one loop. A loader that shares none is a set of its own."""
-    return sets_of(loaders, _in_step(run) | {(outer[0], inner[0]) for outer, inner in run.around})
+    return sets_of(loaders, in_steps(run) | {(outer[0], inner[0]) for outer, inner in run.around})
 
 
 def sets_of(loaders: Collection[int], pairs: Pairs) -> list[set[int]]:
@@ -28,7 +28,7 @@ def sets_of(loaders: Collection[int], pairs: Pairs) -> list[set[int]]:
 def with_training(run: Run, training: Collection[int], counts: Mapping[int, int]) -> set[int]:
     """The loaders that train, and those that share their loop. `counts` are the iterations of each loader."""
     around = {outer[0] for outer, inner in run.around if inner[0] in training}
-    return with_those_in_step(around | set(training), _in_step(run), counts)
+    return with_those_in_step(around | set(training), in_steps(run), counts)
 
 
 def with_those_in_step(training: Collection[int], pairs: Pairs, counts: Mapping[int, int]) -> set[int]:
@@ -47,5 +47,6 @@ def with_those_in_step(training: Collection[int], pairs: Pairs, counts: Mapping[
     return found & set(counts)
 
 
-def _in_step(run: Run) -> set[tuple[int, int]]:
+def in_steps(run: Run) -> set[tuple[int, int]]:
+    """The pairs of loaders that are iterated in step."""
     return {pair for process in run.of_script() for pair in in_step(process)}

@@ -10,12 +10,14 @@ from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.account import STARTS
 from pipebench.watch.read.gather import NO_LOADER, Run, loaders_found
 from pipebench.watch.read.of_causes import MATTERS, Seen
+from pipebench.watch.read.together import in_steps
 from pipebench.watch.record.lines import LoaderFound
 
 _LARGE = 0.2  # of the loops: less is usual, if it hardly waits
 _FEWER = 2  # times as many samples in a batch of training: then small batches of validation are mentioned
 _WORK = ("host-to-device", "prepare", "forward", "backward", "optimiser", "spans", "other")
 _LARGER = 1.5  # times the bytes of a sample in training: then it is another one
+_FEWEST_LOOKS, _OF_LOOKS = 10, 0.25  # that found a graph: the first module of a model gets none
 _STARTS = ("start-up", "end-of-pass")
 
 
@@ -30,11 +32,22 @@ def validation(seen: Seen) -> Iterable[Cause]:
         if seen.result.loaders_in_loop == (NO_LOADER,):
             counts["kept"] = 1  # training takes no batch from a loader: it may use these
         counts |= _small_batches(seen, row, one, described)
+        counts |= {"graphs": 1} if one is not None and keeps_graphs(seen.run, one) else {}
         counts |= _how_often(seen, row)
         saved = None if row.recoverable_s is None else waits  # the start-up of its workers is a cause of its own
         others = [float(counts[name]) for name in ("larger_s", "seldom_s") if name in counts]
         saved = max([saved or 0.0, *others]) if others else saved
         yield Cause("validation", row.s, saved, row.loader, {**counts, "waits_s": waits})
+
+
+def keeps_graphs(run: Run, one: LoaderResult) -> bool:
+    """Whether a loop that does not train keeps graphs for gradients in its forward that nobody was seen to ask for."""
+    shared = {outer[0] for outer, _ in run.around} | set[int]().union(*map(set, in_steps(run)))
+    if one.training or one.loader in shared:
+        return False
+    lines = run.looks(one.loader)
+    kept, met = sum(line.kept for line in lines), sum(line.later_looks for line in lines)
+    return kept >= max(_FEWEST_LOOKS, _OF_LOOKS * met) and not any(line.used for line in lines)
 
 
 def _small_batches(

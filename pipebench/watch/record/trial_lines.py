@@ -120,7 +120,9 @@ class LoopLooks:
     are those at a model after it. `frozen` has the outermost modules of the forward that stay as they are, with all
     their looks since the begin, and `unused` the outermost ones of which the backward computes gradients that nobody
     uses. `lines` are of `forward_looks`. Those `BETWEEN` passes are all looks at the loop around them, and `turns` is
-    how many passes ended. `collected` is what full garbage collections took in that loop.
+    how many passes ended. `collected` is what full garbage collections took in that loop. Of the looks that are not
+    before a backward, `kept` found a module with an input that keeps a graph for gradients, and `used` the computing of
+    gradients.
     """
 
     loader: int
@@ -133,6 +135,8 @@ class LoopLooks:
     unused: list[ModuleLooks] = field(default_factory=list)
     lines: list[LineLooks] = field(default_factory=list)
     collected: FullCollected = field(default_factory=FullCollected)
+    kept: int = 0
+    used: int = 0
 
 
 class ThreadLooks(NamedTuple):

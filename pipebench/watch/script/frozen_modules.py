@@ -123,7 +123,7 @@ class FrozenModules:
         parent, fed = None, False
         for call in calls:
             given = call.frame.f_locals
-            fed = fed or any(one.requires_grad for one in _tensors((given["args"], given["kwargs"])))
+            fed = fed or any(one.requires_grad for one in tensors_in((given["args"], given["kwargs"])))
             if fed and not unused:
                 return
             one, parent = self._seen(given["self"], parent, call), given["self"]
@@ -189,12 +189,12 @@ def _lines(looks: Counter[_Module], left_out: set[Any]) -> list[ModuleLooks]:
     return [one.line(n) for one, n in looks.items() if one.settled and not (one.on_device and one.form in left_out)]
 
 
-def _tensors(given: Any, levels: int = _NESTED) -> Iterator[Any]:
+def tensors_in(given: Any, levels: int = _NESTED) -> Iterator[Any]:
     if isinstance(given, sys.modules["torch"].Tensor):
         yield given
     elif levels and isinstance(given, (list, tuple, Mapping)):
         for one in given.values() if isinstance(given, Mapping) else given:
-            yield from _tensors(one, levels - 1)
+            yield from tensors_in(one, levels - 1)
 
 
 def _weights(parameters: Sequence[Any]) -> Any:

@@ -50,6 +50,7 @@ from pipebench.watch.script.loop_place import (
 from pipebench.watch.script.own_line import OwnLine, own_line
 from pipebench.watch.script.own_python import placed
 from pipebench.watch.script.unused_gradients import UnusedGradients
+from pipebench.watch.script.unused_graphs import UnusedGraphs
 
 OFTEN_S = 0.01  # between two looks, on average
 RARELY_S = 0.15  # a look takes 20 to 60 µs of the loop's time, and there are two at a time: below 0.1 %
@@ -107,6 +108,7 @@ class _OfLoader:
     later_looks: int = 0
     lines: Counter[OwnLine] = field(default_factory=Counter)
     frozen: FrozenModules = field(default_factory=FrozenModules)
+    graphs: UnusedGraphs = field(default_factory=UnusedGraphs)
     model: dict[CodeType, int] = field(default_factory=dict)  # the lines from the loop to a model's call, first of each
     sought: bool = False  # whether a look has met forward, and no model yet
     trained: dict[CodeType, int] = field(default_factory=dict)  # the same to the last step, without a loader
@@ -215,7 +217,8 @@ class LoopLooker:
             ]
             lines = [LineLooks(*one, looks) for one, looks in list(own.lines.items())]
             looks = own.forward_looks, own.later_looks, *own.frozen.found(self.gradients, loader), lines
-            self.recording.write(LoopLooks(loader, own.file, own.turns, places, *looks, self.collected.take(loader)))
+            looks += self.collected.take(loader), *own.graphs.take()
+            self.recording.write(LoopLooks(loader, own.file, own.turns, places, *looks))
         self.others.write()
 
     def end(self) -> None:
@@ -328,12 +331,13 @@ class LoopLooker:
     def _in_model(self, loop: _Loop | None, place: Place | None, frame: FrameType | None, again: bool) -> None:
         """Counts a look that met a model: in which of its modules, if that is in forward."""
         own = self._of.get(loop.loader) if loop is not None else None
-        if again or loop is None or own is None or place is None or not place.models:
+        if again or loop is None or own is None or place is None:
             return
-        if self.early(loop.loader):
+        if not self.early(loop.loader):
+            own.later_looks += place.models
+            own.graphs.note(frame, loop.frame)
+        elif place.models:
             own.frozen.note(module_calls(frame, loop.frame), self.gradients)
-        else:
-            own.later_looks += 1
 
     def _key(self, loop: _Loop, own: _OfLoader, place: Place, again: bool) -> _Key | None:
         """Where a look is counted. None: at training, of which forward is only counted."""
