@@ -10,8 +10,9 @@ import os
 from itertools import takewhile
 from types import FrameType
 
-from pipebench.watch.script.frozen_modules import plain_tensors, tensors_in
+from pipebench.watch.script.frozen_modules import tensors_in
 from pipebench.watch.script.loop_place import Call, module_calls, outwards
+from pipebench.watch.script.unused_gradients import plain_tensors
 
 _ENGINE = f"{os.sep}torch{os.sep}autograd{os.sep}"
 _FUNCTIONS = ("grad", "backward", "_engine_run_backward")
