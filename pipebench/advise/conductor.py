@@ -327,7 +327,8 @@ class Conductor:
         assert self.seen is not None
         by, needed, reason = self._way(self.seen, change)
         if reason:
-            self._keep(Finding(change, "not-tried", by=by, reason=reason), again)
+            lacking = needed if reason == "budget" else None
+            self._keep(Finding(change, "not-tried", by=by, reason=reason, needs_s=lacking), again)
             return True
         assert needed is not None
         earlier = self.findings[again].ratios if again is not None else ()

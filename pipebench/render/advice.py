@@ -319,7 +319,7 @@ def _closing(advice: Advice, had_no_workers: bool, goes_on: bool) -> Iterator[st
     elif advice.refusal == NO_LOADER:
         pass  # the first sentence has said it
     elif advice.ended in ENDED:
-        yield ENDED[advice.ended]
+        yield _too_long(advice) or ENDED[advice.ended]
     elif advice.ended == "refused":
         yield REFUSALS.get(advice.refusal, "No loader whose loop trains was seen, or it was made before the watching.")
     if advice.streamed and advice.discarded:
@@ -339,6 +339,17 @@ def _closing(advice: Advice, had_no_workers: bool, goes_on: bool) -> Iterator[st
     together = f", on {advice.ranks} ranks at the same batches" if in_step else ""
     yield f"Tried for {seconds(advice.spent_s)} of {seconds(advice.budget_s)}{together}. {training}{goes}"
     yield _next(advice)
+
+
+def _too_long(advice: Advice) -> str:
+    """How long a trial of what is left takes, where the budget has time left, and less than that ("": it has none)."""
+    needed = [one.needs_s for one in advice.findings if one.reason == "budget" and one.gain is None]
+    shortest = min((one for one in needed if one is not None), default=None)
+    left_s = advice.budget_s - advice.spent_s
+    if advice.ended != "budget" or None in needed or shortest is None or not 0 < left_s < shortest:
+        return ""
+    took, left = seconds(shortest), seconds(left_s)
+    return f"A trial of what is left takes {took} or more, and the budget leaves {left}: raise --budget."
 
 
 def _next(advice: Advice) -> str:

@@ -176,6 +176,8 @@ class Finding:
     `given_back` is the share of the time with the changed loader in which the script's own values were made again, out
     of what it would get after the change. That is in the gain. What the loop waited for workers is taken off.
 
+    `needs_s` is how long the shortest trial would have taken, where the budget left less (None: it is not why).
+
     `run` is what this gain means for all that a run repeats, as the watched part shows it: passes with the start of
     their workers, validation, and what is between loops. Their time stays as it is (None: not known).
     """
@@ -191,6 +193,7 @@ class Finding:
     difference: Difference | None = None
     cache: Cache | None = None
     given_back: float = 0.0
+    needs_s: float | None = None
 
     @property
     def fills(self) -> bool:

@@ -150,6 +150,8 @@ def test_the_budget_is_kept_and_what_was_not_tried_says_so():
     left = [one for one in advice.findings if one.outcome == "not-tried"]
     assert advice.ended == "budget"
     assert left and all(one.reason == "budget" and one.gain is None for one in left)
+    left_s = advice.budget_s - advice.spent_s
+    assert all(one.needs_s > left_s for one in left if not one.ratios)
 
 
 def test_threads_are_tried_where_a_library_may_use_many_and_not_where_only_torch_may():

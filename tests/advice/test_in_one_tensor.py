@@ -190,7 +190,8 @@ def _figures(path, tensors=100.0, text=TEXT, **how):
 def test_it_is_offered_where_many_tensors_cross(tmp_path):
     path = tmp_path / "train.py"
     found = in_one_tensor.propose(_figures(path), [])
-    assert found.edits == {"in_one_tensor": {}} and found.predicted == pytest.approx(2.5) and not found.asked_for
+    assert found.edits == {"in_one_tensor": {}} and not found.asked_for
+    assert found.predicted is None  # the loop also maps the shared memory outside its waits
     for figures in (
         _figures(path, 8.0),
         _figures(path, None),
