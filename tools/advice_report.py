@@ -29,7 +29,7 @@ _CAUSES = {
     "one_row": "many-tensors", "spread_evenly": "uneven-workers", "one_iterator": "new-iterators",
 }  # fmt: skip
 # The words of verdicts in lines that do not have `of_script`.
-_SAID = re.compile(r"(.*?) could make the loops (?:about|up to) [\d.]+× as fast \(predicted, not tried\)\. (.*)")
+_SAID = re.compile(r"(.*?) could make the loops (?:about|up to|at most) \S+× as fast \(predicted, not tried\)\. (.*)")
 _TITLES = {
     "Sampler made ahead": "sampler_ahead", "Callbacks out of the loop": "callbacks",
     "Validation every 2nd pass": "validation", "Validation half as often": "validation",

@@ -1,9 +1,9 @@
 """Batches of many small tensors that cross from the workers as one tensor of each type.
 
 torch hands each tensor over in shared memory of its own: a file, a mapping and a descriptor, in the worker and in the
-script, which together take some tens of microseconds. The loop pays a part of that outside its waits (it maps the memory
-when it first reads it, and unmaps it when the batch is gone), so a loop without waits is no limit of what it can gain. The script gets the same batch: each tensor is a view of the one
-that crossed. The user gets the class that was tried.
+script, which together take some tens of microseconds. The loop pays a part of that outside its waits: it reads the
+memory for the first time, and unmaps it when the batch is gone. So a loop without waits is no limit of what is gained.
+The script gets the same batch: each tensor is a view of the one that crossed. The user gets the class that was tried.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from pipebench.units import counted, percent, printable, seconds, size
 
 _FEW_PASSES = 3
 _LESS = 0.97  # of the gain of the loop: the gain of the run is told, too
+_WORTH = 1.03  # the least predicted speed-up that the short report has
 _MOST_ROWS = 6  # of the short report
 _MOST_STAGES = 3  # of these rows
 _MOST_NOTES = 2  # on what was not tried
@@ -44,7 +45,7 @@ def sections(
         told = (watch.where(watched), (limit(watched.verdict),), _plain(watch_account.causes(watched)))
         spare = [Spare(tuple(made), LATE + place) for place, made in enumerate(told)]
         said += reversed(spare)  # what the user writes is never cut for them
-    table = [_table(advice, full)] if any(full or _applies(one) for one in advice.findings) else []
+    table = [_table(advice, full)] if any(full or _is_told(advice, one) for one in advice.findings) else []
     return [
         ("verdict", said),
         ("remedies", [*table, *_writing(advice, watched)]),
@@ -80,7 +81,7 @@ def _of_change(found: Finding) -> str:
     why = NOT_TRIED.get(found.reason, "the trial was too short")
     if found.predicted is None:
         most = found.change.predicted or 1.0
-        return f"{what} could make the loops about {most:.2f}× as fast (predicted). This was not tried: {why}."
+        return f"{what} could make the loops at most {most:.2f}× as fast (predicted). This was not tried: {why}."
     told = f"predicted to make the training loop {spoken(found.predicted)} as fast"
     return f"{what} is {told}. This was not tried: {why}."
 
@@ -98,7 +99,7 @@ def _larger(advice: Advice) -> str:
     if found is None:
         return ""
     what, most = _sentence_case(named(found.change)), found.change.predicted
-    return f"{what} could make the loops about {most:.2f}× as fast (predicted, not tried). "
+    return f"{what} could make the loops at most {most:.2f}× as fast (predicted, not tried). "
 
 
 def _given_up(advice: Advice) -> str:
@@ -181,7 +182,7 @@ def _table(advice: Advice, full: bool) -> Table:
 
 def _first(advice: Advice) -> list[int]:
     """The rows of the short report: some changes with the one to follow, and the first stages that were knocked out."""
-    every = [place for place, one in enumerate(advice.findings) if _applies(one)]
+    every = [place for place, one in enumerate(advice.findings) if _is_told(advice, one)]
     stages = [one for one in every if advice.findings[one].change.knock_out][:_MOST_STAGES]
     changes = [one for one in every if not advice.findings[one].change.knock_out]
     room = _MOST_ROWS - len(stages)
@@ -195,8 +196,15 @@ def _applies(found: Finding) -> bool:
     return found.gain is not None or found.reason not in DOES_NOT_APPLY
 
 
+def _is_told(advice: Advice, found: Finding) -> bool:
+    """Whether the short report has it: not what was not tried, and is predicted to bring nothing."""
+    told = found.predicted
+    nothing = found.gain is None and told is not None and told.speedup < _WORTH and not found.ratios
+    return _applies(found) and (found is advice.followed or not nothing)
+
+
 def _notes(advice: Advice, rows: Sequence[object], full: bool) -> Iterator[str]:
-    findings = advice.findings if full else tuple(filter(_applies, advice.findings))
+    findings = advice.findings if full else tuple(one for one in advice.findings if _is_told(advice, one))
     more = len(findings) - len(rows)
     if more:
         yield f"{more} more: --full shows them."

@@ -12,6 +12,7 @@ from pipebench.units import printable
 
 _MOST_LINES = 3  # of a snippet
 _ROOM = 70  # columns of code
+_PAGE = 78  # columns of text behind an indent
 _WHY: dict[NoText, str] = {
     "no-change": "No change is advised.",
     "new-loader-each-pass": "First the script must make the loader once, before its passes.",
@@ -101,8 +102,12 @@ def by_hand(change: Change) -> Iterator[str]:
     for one in (Part(change.how, change.at), *change.parts):
         if one.how and (at := one.at) is not None:
             yield f"Change {printable(at.name)} in {short(at.file)}:{at.line}:" if at.line else f"Change {at.name}:"
-        for line in one.how:
-            yield f"  {printable(line)}"
+        yield from (f"  {printable(line)}" for line in _filled(one.how))
+
+
+def _filled(how: tuple[str, ...]) -> tuple[str, ...]:
+    """The lines, or where one is wider than a page, all of them as one text, which the page then breaks."""
+    return (" ".join(how),) if any(len(one) > _PAGE for one in how) else how
 
 
 def of_script(change: Change) -> Iterator[str]:

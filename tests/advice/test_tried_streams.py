@@ -78,7 +78,7 @@ def test_a_loop_that_makes_a_new_iterator_in_each_step_is_told_to_keep_one_and_n
     assert found.change.predicted == pytest.approx(80 / 60) and found.change.at.line == 9
     told = " ".join(layout.text(parts(advice, None), width=80).split())
     assert told.startswith(
-        "One iterator for all steps could make the loops about 1.33× as fast (predicted, not tried)."
+        "One iterator for all steps could make the loops at most 1.33× as fast (predicted, not tried)."
     )
     assert "yield from loader" in told and "so its iterations say little: keep one, and advise again." in told
 

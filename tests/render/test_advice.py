@@ -153,7 +153,8 @@ def test_batches_of_ranks_are_named_where_something_was_tried(ended):
 
 def test_what_the_script_itself_could_save_comes_first_if_it_is_more():
     said = (
-        "Validation half as often could make the loops about 4.00× as fast (predicted, not tried). num_workers=8 makes"
+        "Validation half as often could make the loops at most 4.00× as fast (predicted, not tried). "
+        "num_workers=8 makes"
     )
     most = replace(SCRIPT, change=replace(SCRIPT.change, predicted=4.0))
     assert said in " ".join(_shown(replace(ADVICE, findings=(*FINDINGS, most))).split())
@@ -174,7 +175,7 @@ def test_the_code_agrees_with_the_text_where_the_loader_is_made_anew_and_where_t
         Change("persistent_workers", {"persistent_workers": True}, predicted=2.2), "not-tried", reason=ANEW
     )
     anew = replace(ADVICE, findings=(live_on,), best=None, foretold=0)
-    assert "could make the loops about 2.20× as fast" in " ".join(_shown(anew).split())
+    assert "could make the loops at most 2.20× as fast" in " ".join(_shown(anew).split())
     told = verdicts._of_advice(anew, None)
     assert (told.code, told.evidence["remedy"], told.evidence["at_most"]) == ("predicted", "persistent_workers", 2.2)
     most = replace(SCRIPT, change=replace(SCRIPT.change, predicted=4.0))
@@ -293,14 +294,14 @@ def test_a_guess_is_said_to_be_one():
 @pytest.mark.parametrize("findings", [FINDINGS[3:4], ()])
 def test_without_a_guess_the_largest_change_of_the_script_comes_first(findings):
     shown = _shown(replace(ADVICE, findings=(*findings, SCRIPT), best=None, snippet=None))
-    assert " ".join(shown.split()).startswith("Validation half as often could make the loops about 1.30× as fast")
+    assert " ".join(shown.split()).startswith("Validation half as often could make the loops at most 1.30× as fast")
 
 
 def test_a_loader_that_is_made_anew_is_to_be_made_once():
     anew = replace(FINDINGS[5], reason="new-loader-each-pass")
     shown = _shown(replace(ADVICE, findings=(anew,), best=None, foretold=0, snippet=None))
     text = " ".join(shown.split())
-    assert "persistent_workers=True could make the loops about 1.80× as fast (predicted)." in text
+    assert "persistent_workers=True could make the loops at most 1.80× as fast (predicted)." in text
     assert "Make the loader once, before the first pass, and iterate it in each:" in text
 
 
@@ -384,7 +385,7 @@ def test_what_the_user_writes_is_never_cut_for_what_was_watched():
 def test_what_could_bring_more_than_the_advice_is_told_first(at, line):
     change = replace(SCRIPT.change, predicted=9.0, how=("Run it less often.",), at=at)
     shown = _shown(replace(ADVICE, findings=(*FINDINGS, replace(SCRIPT, change=change))))
-    assert shown.split("\n\n")[0].lstrip().startswith("Validation half as often could make the loops about 9.00")
+    assert shown.split("\n\n")[0].lstrip().startswith("Validation half as often could make the loops at most 9.00")
     assert f"{line}\n  Run it less often.\n\n" in shown
     assert shown.index(line) < shown.index("num_workers=8)")
 

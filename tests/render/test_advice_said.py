@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from made_up_trials import LOADER, seen, watched
+from made_up_trials import seen
 
+from pipebench.remedies import slow_lines
 from pipebench.render import layout
 from pipebench.render.advice import parts
-from pipebench.results.advice import Advice, Change, Finding
+from pipebench.results.advice import Advice, Change, Finding, Place
 from pipebench.stats import Speedup
 
 ADVICE = Advice((), None, 1, "/nowhere/train.py", 21, 32.0, 8.3, "done", most=3.2)
@@ -39,3 +40,30 @@ def test_that_a_trial_needs_more_than_the_budget_leaves_is_said_with_both_figure
 def test_else_the_budget_is_too_short(change, spent_s):
     found = replace(ADVICE, findings=(replace(LEFT, **change),), ended="budget", spent_s=spent_s)
     assert "The budget is too short to try everything" in _said(found)
+
+
+def test_a_prediction_of_nothing_is_no_row_of_the_short_report():
+    nothing = replace(LEFT, predicted=Speedup(1.02, 0.7, 1.4, 0.95))
+    something = replace(LEFT, change=replace(TRIED.change, settings={"num_workers": 8}),
+                        predicted=Speedup(1.2, 1.0, 1.4, 0.95))  # fmt: skip
+    found = replace(ADVICE, findings=(TRIED, nothing, something), ended="budget")
+    assert "num_workers=8 predicted 1.20×" in _said(found) and "num_workers=2" not in _said(found)
+    assert "more: --full" not in _said(found)
+    full = " ".join(layout.text(parts(found, seen(0.7).watched, full=True), width=80).split())
+    assert "num_workers=2 predicted 1.02×" in full
+    only = replace(ADVICE, findings=(nothing,), ended="budget")
+    assert "Remedies" not in _said(only) and "No remedy was tried long enough" in _said(only)
+
+
+@pytest.mark.parametrize("known", slow_lines.KNOWN)
+def test_what_to_write_is_broken_where_the_page_ends(known):
+    change = Change("slow_lines", {}, title=known.title, predicted=2.0, how=known.how, of_script=True,
+                    at=Place("Clips.read", "/nowhere/train.py", 5))  # fmt: skip
+    found = replace(ADVICE, findings=(Finding(change, "not-tried", reason="of-script"),))
+    shown = layout.text(parts(found, seen(0.7).watched), width=80)
+    _, _, below = shown.partition("Change Clips.read in /nowhere/train.py:5:\n")
+    lines = below.split("\n\n")[0].splitlines()
+    following = [after.split()[0] for after in lines[1:]]
+    for line, word in zip(lines, following, strict=False):
+        assert len(line) <= 80 < len(line) + 1 + len(word) + 2, lines
+    assert "could make the loops at most 2.00× as fast" in " ".join(shown.split())

@@ -83,7 +83,7 @@ def test_lines_without_a_word_of_it_are_by_hand_where_the_author_wrote_the_chang
 
 
 def _said(rest, title="Validation half as often"):
-    return f"{title} could make the loops about 1.50× as fast (predicted, not tried). {rest}"
+    return f"{title} could make the loops at most 1.50× as fast (predicted, not tried). {rest}"
 
 
 def _besides(speedup):
