@@ -56,6 +56,8 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
             return _change(seen, up)
         if any(one.outcome == "gain" for workers, one in counts.items() if workers > seen.workers):
             return None
+        if _one_is_left(seen, counts):
+            return _change(seen, 1)
     down = _down(seen, counts)
     return _change(seen, down) if down is not None else _none(seen, counts)
 
@@ -110,6 +112,12 @@ def _above(seen: Seen, counts: dict[int, Finding], tried: list[int]) -> int | No
     gains = [_gain(counts[one]) for one in tried]
     before = gains[-2] if len(gains) > 1 else 1.0
     return 2 * tried[-1] if _goes_up(seen, counts[tried[-1]]) and gains[-1] >= before * WORTH else None
+
+
+def _one_is_left(seen: Seen, counts: dict[int, Finding]) -> bool:
+    """Whether first workers gained nothing, and took all cores with the loop: one of them may leave it enough."""
+    two = counts.get(2)
+    return not seen.workers and 1 not in counts and two is not None and two.gain is not None and seen.cores < 3
 
 
 def _disappoints(seen: Seen, found: Finding) -> bool:

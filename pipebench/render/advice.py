@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pipebench.render import layout, programs, watch, watch_account
 from pipebench.render.advice_lines import by_hand, in_library, of_script, one_thread, patched, short, untold, written
+from pipebench.render.advice_notes import of_line, slow_line
 from pipebench.render.advice_reasons import DOES_NOT_APPLY, ENDED, NOT_TRIED, REFUSALS
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section, Spare, Sparing
@@ -40,7 +41,8 @@ def sections(
     advice: Advice, watched: WatchResult | None, *, full: bool = False, goes_on: bool = False
 ) -> list[Section]:
     """The same parts by what they are about, without those of the watched part of the run."""
-    said: list[Sparing] = [Line(verdict(advice), "bold"), *programs.ends(advice.cut_short)]
+    line = slow_line(advice, watched) if _is_nothing(advice) else None
+    said: list[Sparing] = [Line(f"{verdict(advice)}{of_line(line)}", "bold"), *programs.ends(advice.cut_short)]
     if watched is not None:
         told = (watch.where(watched), (limit(watched.verdict),), _plain(watch_account.causes(watched)))
         spare = [Spare(tuple(made), LATE + place) for place, made in enumerate(told)]
@@ -49,7 +51,7 @@ def sections(
     return [
         ("verdict", said),
         ("remedies", [*table, *_writing(advice, watched)]),
-        ("next", [*_closing(advice, _had_no_workers(advice, watched), goes_on)]),
+        ("next", [*_closing(advice, _had_no_workers(advice, watched), goes_on), _next(advice, line)]),
     ]
 
 
@@ -63,6 +65,11 @@ def verdict(advice: Advice) -> str:
     if advice.ended == "refused":
         return f"{_larger(advice)}No remedy was tried on this script."
     return f"{_larger(advice)}{_nothing(advice)}{_given_up(advice)}"
+
+
+def _is_nothing(advice: Advice) -> bool:
+    """Whether no change is named, of the loader or of the script."""
+    return advice.followed is None and advice.larger is None and advice.ended != "refused"
 
 
 def _of_change(found: Finding) -> str:
@@ -127,9 +134,14 @@ def _nothing(advice: Advice) -> str:
     most = f" Without its waits for data the loop would be {advice.most:.2f}× as fast." if advice.most else ""
     if not tried:
         return f"Nothing to gain from the loader's settings: no remedy promises a gain.{most}"
-    if advice.ended != "done" or any(one.outcome == "unclear" for one in tried):
+    if advice.ended != "done" or any(one.outcome == "unclear" and not _slower(one) for one in tried):
         return f"No gain was found, but not everything was tried long enough.{most}"
     return f"Nothing to gain from the loader's settings: none of those tried makes the loop faster.{most}"
+
+
+def _slower(found: Finding) -> bool:
+    """Whether each of its pairs was slower: more of them would not make it an advice."""
+    return bool(found.ratios) and max(found.ratios) < 1.0
 
 
 def _of_run(found: Finding) -> str:
@@ -260,9 +272,7 @@ def _gain(found: Finding) -> str:
         return ("≤ " if found.change.knock_out else "") + spoken(found.gain) + by
     if found.outcome == "unclear" and len(found.ratios) < LEAST_PAIRS:
         pairs = counted(len(found.ratios), "pair")
-        return (
-            f"slower in {len(found.ratios)} of {pairs}" if max(found.ratios) < 1.0 else f"cannot tell: {pairs}"
-        ) + by
+        return (f"slower in {len(found.ratios)} of {pairs}" if _slower(found) else f"cannot tell: {pairs}") + by
     words = {"slower": "slower", "unclear": "cannot tell"}.get(found.outcome, "no gain")
     return f"{words} ({found.gain.low:.2f}–{found.gain.high:.2f}){by}"
 
@@ -346,7 +356,6 @@ def _closing(advice: Advice, had_no_workers: bool, goes_on: bool) -> Iterator[st
     in_step = advice.ranks > 1 and advice.ended != "refused"
     together = f", on {advice.ranks} ranks at the same batches" if in_step else ""
     yield f"Tried for {seconds(advice.spent_s)} of {seconds(advice.budget_s)}{together}. {training}{goes}"
-    yield _next(advice)
 
 
 def _too_long(advice: Advice) -> str:
@@ -360,8 +369,8 @@ def _too_long(advice: Advice) -> str:
     return f"A trial of what is left takes {took} or more, and the budget leaves {left}: raise --budget."
 
 
-def _next(advice: Advice) -> str:
-    """The next move: to make the advised change, or else to make the stage cheaper that could bring most."""
+def _next(advice: Advice, line: tuple[float, str] | None) -> str:
+    """The next move: to make the advised change, or else to make the stage or the line cheaper that takes most."""
     if advice.chosen is not None:
         return "Then: change the script and run `pipebench advise` again, until nothing gains."
     if advice.followed is not None:
@@ -369,6 +378,8 @@ def _next(advice: Advice) -> str:
     stages = [one for one in advice.findings if one.change.knock_out and one.outcome == "gain" and one.gain]
     inner = [one for one in stages if one.change.edits["knock_out"]["kind"] != "getitem"] or stages
     most = max(inner, key=lambda one: one.gain.speedup if one.gain else 0.0, default=None)
+    if line is not None and (most is None or most.gain is None):
+        return "Then: change that line and run `pipebench watch` on the script: that shows what the change brings."
     if most is None or most.gain is None:
         return "Then: `pipebench watch --full` shows which stage takes the time."
     return f"Then: make {printable(most.change.title)} cheaper. That can bring {most.gain.speedup:.2f}× at most."

@@ -218,6 +218,17 @@ def test_a_rung_that_was_passed_over_is_tried_if_the_higher_one_brought_nothing(
     assert num_workers.propose(figures, [_rung(8, "no-gain", 1.0), _rung(4, "no-gain", 1.0)]) is None
 
 
+def test_one_worker_is_tried_where_two_took_the_cores_of_the_loop_and_gained_nothing():
+    lost = replace(_rung(2, "unclear", 0.8), ratios=(0.8, 0.7))
+    alone = seen(0.6, num_workers=0)
+    assert _settings(num_workers.propose(alone, [lost])) == {"num_workers": 1}
+    assert num_workers.propose(alone, [lost, _rung(1, "slower", 0.9)]) is None
+    assert num_workers.propose(seen(0.6, num_workers=0, cores=4.0), [lost]) is None
+    assert _settings(num_workers.propose(alone, [_rung(2, "gain", 1.5)])) == {"num_workers": 4}
+    left = Finding(lost.change, "not-tried", reason="budget")
+    assert num_workers.propose(alone, [left]) is None
+
+
 def test_rungs_below_one_that_disappoints_are_climbed_from_the_lowest():
     figures = _with_cause(seen(0.7), BLOCKED, {4: 1.8, 8: 2.2, 16: 3.0, 32: 3.0})
     jump = _rung(16, "gain", 1.2)

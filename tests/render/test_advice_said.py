@@ -9,6 +9,7 @@ from pipebench.remedies import slow_lines
 from pipebench.render import layout
 from pipebench.render.advice import parts
 from pipebench.results.advice import Advice, Change, Finding, Place
+from pipebench.results.drilled import DrilledLine, DrilledRow
 from pipebench.stats import Speedup
 
 ADVICE = Advice((), None, 1, "/nowhere/train.py", 21, 32.0, 8.3, "done", most=3.2)
@@ -67,3 +68,42 @@ def test_what_to_write_is_broken_where_the_page_ends(known):
     for line, word in zip(lines, following, strict=False):
         assert len(line) <= 80 < len(line) + 1 + len(word) + 2, lines
     assert "could make the loops at most 2.00× as fast" in " ".join(shown.split())
+
+
+LINE = DrilledLine("/home/me/train.py", "Data.__getitem__", 32, "torch.Module._call_impl", "soft = teacher(x)", 40,
+                   0.98, 0.83, 1.0)  # fmt: skip
+ROW = DrilledRow(1, "Data.__getitem__", "getitem", 0.99, 40, 0, (LINE,))
+SLOWER = replace(TRIED, outcome="unclear", gain=Speedup(0.8, 0.2, 3.0, 0.95), ratios=(0.8, 0.75))
+NAMED = "97 % of loading is train.py:32 → torch.Module._call_impl: make that cheaper."
+
+
+def _drilled(row=ROW):
+    return replace(seen(0.7).watched, drilled=(row,))
+
+
+def test_where_nothing_gains_the_line_that_takes_most_of_loading_is_named():
+    found = replace(ADVICE, findings=(SLOWER,))
+    said = _said(found, _drilled())
+    assert said.startswith("Nothing to gain from the loader's settings: none of those tried makes the loop faster.")
+    assert NAMED in said and "Then: change that line and run `pipebench watch`" in said
+    assert "not everything was tried" not in said
+
+
+@pytest.mark.parametrize(
+    ("advice", "row"),
+    [
+        (ADVICE, replace(ROW, loader=2)),
+        (ADVICE, replace(ROW, worker_share=0.55)),  # its share may be less than half
+        (ADVICE, replace(ROW, lines=(replace(LINE, line=0),))),
+        (replace(ADVICE, most=1.04), ROW),  # the loop hardly waits
+        (replace(ADVICE, findings=(replace(TRIED, outcome="gain", gain=Speedup(2.0, 1.9, 2.1, 0.95)),), best=0), ROW),
+        (replace(ADVICE, ended="refused", refusal="iterable"), ROW),
+    ],
+)
+def test_else_no_line_is_named(advice, row):
+    assert "of loading is train.py" not in _said(advice, _drilled(row))
+
+
+def test_what_was_slower_in_one_pair_of_two_was_not_tried_long_enough():
+    found = replace(ADVICE, findings=(replace(SLOWER, ratios=(0.8, 1.2)),))
+    assert "No gain was found, but not everything was tried long enough." in _said(found)
