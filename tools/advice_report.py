@@ -33,6 +33,7 @@ _SAID = re.compile(r"(.*?) could make the loops (?:about|up to|at most) \S+× as
 _TITLES = {
     "Sampler made ahead": "sampler_ahead", "Callbacks out of the loop": "callbacks",
     "Validation every 2nd pass": "validation", "Validation half as often": "validation",
+    "Validation in larger batches, or half as often": "validation",
     "Batches prepared in the workers": "in_workers", "Padding to the longest sample": "padding",
     "A stream divided first": "divide_first", "Work spread evenly": "spread_evenly",
     "One iterator for all steps": "one_iterator",
