@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pipebench.render import layout, programs, watch, watch_account
 from pipebench.render.advice_lines import by_hand, in_library, of_script, one_thread, patched, short, untold, written
-from pipebench.render.advice_notes import of_line, slow_line
+from pipebench.render.advice_notes import beside_others, of_line, slow_line
 from pipebench.render.advice_reasons import DOES_NOT_APPLY, ENDED, NOT_TRIED, REFUSALS
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section, Spare, Sparing
@@ -41,12 +41,15 @@ def sections(
     advice: Advice, watched: WatchResult | None, *, full: bool = False, goes_on: bool = False
 ) -> list[Section]:
     """The same parts by what they are about, without those of the watched part of the run."""
-    line = slow_line(advice, watched) if _is_nothing(advice) else None
-    said: list[Sparing] = [Line(f"{verdict(advice)}{of_line(line)}", "bold"), *programs.ends(advice.cut_short)]
+    nothing = _is_nothing(advice)
+    line = slow_line(advice, watched) if nothing else None
+    others = beside_others(watched) if nothing else ""
+    said: list[Sparing] = [Line(f"{others}{verdict(advice)}{of_line(line)}", "bold"), *programs.ends(advice.cut_short)]
     if watched is not None:
         told = (watch.where(watched), (limit(watched.verdict),), _plain(watch_account.causes(watched)))
         spare = [Spare(tuple(made), LATE + place) for place, made in enumerate(told)]
         said += reversed(spare)  # what the user writes is never cut for them
+        said += [] if full or others else watch.others(watched, False)
     table = [_table(advice, full)] if any(full or _is_told(advice, one) for one in advice.findings) else []
     return [
         ("verdict", said),

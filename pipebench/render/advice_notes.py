@@ -1,4 +1,4 @@
-"""Renders what the watched part says beside the advice: the line that takes most of loading. Pure."""
+"""Renders what the watched part says beside the advice: the line that takes most of loading, others' cores. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pipebench.results.watched import WatchResult
 from pipebench.units import percent, printable
 
 _MOST_OF_LOADING = 0.5  # of the time in which samples are made
+_MUCH = 0.5  # of a core, used by other processes: then the loop may wait less than on a quiet machine
 _WAITS = 1.1  # the speed-up without waits from which loading matters
 
 
@@ -41,3 +42,14 @@ def _place(one: DrilledLine) -> str:
 def of_line(found: tuple[float, str] | None) -> str:
     """The sentence of the verdict on that line ("": there is none)."""
     return f" {percent(found[0])} of loading is {found[1]}: make that cheaper." if found else ""
+
+
+def beside_others(watched: WatchResult | None) -> str:
+    """What other processes took of the cores, before it is said that nothing gains ("": not much, or not known)."""
+    used = watched.host if watched is not None else None
+    if used is None or used.foreign_cores is None or used.foreign_cores < _MUCH:
+        return ""
+    return (
+        f"Other processes used {used.foreign_cores:.2f} cores while the loop was watched. What follows holds beside "
+        "them: a loop that computes longer waits less for data, so measure again on a quiet machine. "
+    )

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from made_up_trials import seen
+from made_up_trials import host, seen
 
 from pipebench.remedies import slow_lines
 from pipebench.render import layout
@@ -107,3 +107,24 @@ def test_else_no_line_is_named(advice, row):
 def test_what_was_slower_in_one_pair_of_two_was_not_tried_long_enough():
     found = replace(ADVICE, findings=(replace(SLOWER, ratios=(0.8, 1.2)),))
     assert "No gain was found, but not everything was tried long enough." in _said(found)
+
+
+def test_others_cores_are_told_before_it_is_said_that_nothing_gains():
+    used = replace(host(), foreign_cores=1.3)
+    beside = replace(seen(0.04).watched, host=used)
+    said = _said(replace(ADVICE, most=1.04), beside)
+    assert said.startswith(
+        "Other processes used 1.30 cores while the loop was watched. What follows holds beside them:"
+    )
+    assert "measure again on a quiet machine. Nothing to gain from the loader's settings" in said
+    assert said.count("Other processes used") == 1
+    quiet = replace(beside, host=replace(used, foreign_cores=0.05))
+    for other in (quiet, replace(beside, host=replace(used, foreign_cores=None)), seen(0.04).watched):
+        assert "Other processes used" not in _said(replace(ADVICE, most=1.04), other)
+
+
+def test_beside_a_gain_others_cores_are_a_note_behind_it():
+    gained = replace(TRIED, outcome="gain", gain=Speedup(2.0, 1.9, 2.1, 0.95))
+    beside = replace(seen(0.7).watched, host=replace(host(), foreign_cores=1.3))
+    said = _said(replace(ADVICE, findings=(gained,), best=0), beside)
+    assert said.startswith("num_workers=4 makes") and "Other processes used 1.30 cores while the script ran." in said
