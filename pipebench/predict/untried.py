@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -13,6 +13,7 @@ from pipebench.results.costs import Passport
 from pipebench.results.watched import WatchResult
 from pipebench.stats import Speedup
 
+_LADDERS = ("num_workers", "prefetch_factor")
 Foretell = Callable[[Change], Speedup | None]
 
 
@@ -37,7 +38,32 @@ def with_predictions(advice: Advice, watched: WatchResult) -> Advice:
         known = one.gain is not None or one.change.untried or late
         return replace(one, predicted=told(one.change)) if known else one
 
-    return replace(advice, findings=tuple(map(of, advice.findings)))
+    findings = tuple(map(of, advice.findings))
+    return replace(advice, findings=tuple(_borne_out(one, findings) for one in findings))
+
+
+def _borne_out(found: Finding, findings: Sequence[Finding]) -> Finding:
+    """The finding, predicted to bring no more than a lower rung of its ladder allows, which was tried.
+
+    What that rung brought less than it was predicted to bring, this one will bring less, too.
+    """
+    told = found.predicted
+    lower = [one for one in findings if _is_lower(one, found)]
+    if found.gain is not None or told is None or not lower:
+        return found
+    nearest = max(lower, key=lambda one: [int(one.change.settings.get(name) or 0) for name in _LADDERS])
+    assert nearest.gain is not None and nearest.predicted is not None
+    brought = min(1.0, nearest.gain.speedup / max(1e-9, nearest.predicted.speedup))
+    less = Speedup(brought * told.speedup, brought * told.low, brought * told.high, told.confidence)
+    return replace(found, predicted=less)
+
+
+def _is_lower(tried: Finding, found: Finding) -> bool:
+    """Whether a change was tried that is one rung of a ladder or more below another change of the same remedy."""
+    if tried.gain is None or tried.predicted is None or tried.change.remedy != found.change.remedy:
+        return False
+    pairs = [(tried.change.settings.get(name), found.change.settings.get(name)) for name in _LADDERS]
+    return any(below and above and int(below) < int(above) for below, above in pairs)
 
 
 def _by(passport: Passport) -> Foretell:

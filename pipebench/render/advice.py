@@ -212,9 +212,11 @@ def _applies(found: Finding) -> bool:
 
 
 def _is_told(advice: Advice, found: Finding) -> bool:
-    """Whether the short report has it: not what was not tried, and is predicted to bring nothing."""
+    """Whether the short report has it: not what was not tried, and is predicted to bring no more than what gained."""
     told = found.predicted
-    nothing = found.gain is None and told is not None and told.speedup < _WORTH and not found.ratios
+    rungs = (one for one in advice.findings if one.outcome == "gain" and one.change.remedy == found.change.remedy)
+    best = max((one.gain.speedup for one in rungs if one.gain), default=1.0)
+    nothing = found.gain is None and told is not None and told.speedup < _WORTH * best and not found.ratios
     return _applies(found) and (found is advice.followed or not nothing)
 
 

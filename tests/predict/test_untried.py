@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from made_up_costs import made
 from made_up_trials import watched
 
@@ -50,3 +51,22 @@ def test_first_workers_are_slower_where_hundreds_of_tensors_would_cross() -> Non
 def test_without_costs_nothing_is_predicted() -> None:
     advice = Advice((_not_tried({"num_workers": 4}),), None, 1, "", 0, 180.0, 60.0, "budget")
     assert with_predictions(advice, watched()) == advice
+
+
+def test_a_rung_above_one_that_brought_less_than_predicted_is_predicted_to_bring_as_much_less() -> None:
+    """Two workers were to bring nearly as much as four, and brought a part of it."""
+    costs = made(cpu=0.02, step=0.01, iteration_s=0.03, workers=0)
+    here = replace(WATCHED, costs=(costs,))
+
+    def told(brought: float, tried: int = 2, left: int = 4) -> tuple[float, float]:
+        gain = Speedup(brought, 0.9 * brought, 1.1 * brought, 0.95)
+        first = Finding(Change("any", {"num_workers": tried}), "gain", gain, (brought,) * 3)
+        advice = Advice((first, _not_tried({"num_workers": left})), 0, 1, "", 0, 45.0, 36.0, "budget")
+        before, after = with_predictions(advice, here).findings
+        assert before.gain == gain and before.predicted is not None and after.predicted is not None
+        return after.predicted.speedup, before.predicted.speedup
+
+    most, of_two = told(9.0)  # what brings more than predicted changes nothing
+    assert most > 1.2 and of_two > 1.2
+    assert told(of_two / 2)[0] == pytest.approx(most / 2)
+    assert told(of_two / 2, tried=4, left=2)[0] == pytest.approx(of_two)  # a lower rung

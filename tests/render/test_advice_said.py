@@ -128,3 +128,12 @@ def test_beside_a_gain_others_cores_are_a_note_behind_it():
     beside = replace(seen(0.7).watched, host=replace(host(), foreign_cores=1.3))
     said = _said(replace(ADVICE, findings=(gained,), best=0), beside)
     assert said.startswith("num_workers=4 makes") and "Other processes used 1.30 cores while the script ran." in said
+
+
+def test_a_rung_that_is_predicted_to_bring_no_more_than_the_tried_one_is_no_row_of_the_short_report():
+    gained = replace(TRIED, outcome="gain", gain=Speedup(1.38, 1.1, 1.7, 0.95))
+    eight = replace(LEFT, change=replace(TRIED.change, settings={"num_workers": 8}))
+    for told, shown in ((1.4, False), (1.6, True)):
+        above = replace(eight, predicted=Speedup(told, 1.0, 2.0, 0.95))
+        said = _said(replace(ADVICE, findings=(gained, above), best=0, ended="budget"))
+        assert ("num_workers=8 predicted" in said) is shown and "num_workers=4 1.38×" in said
