@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pipebench.render import layout, programs, watch, watch_account
 from pipebench.render.advice_lines import by_hand, in_library, of_script, one_thread, patched, short, untold, written
-from pipebench.render.advice_notes import beside_others, of_line, slow_line
+from pipebench.render.advice_notes import beside_others, of_discarding, of_line, slow_line
 from pipebench.render.advice_reasons import DOES_NOT_APPLY, ENDED, NOT_TRIED, REFUSALS
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section, Spare, Sparing
@@ -51,10 +51,11 @@ def sections(
         said += reversed(spare)  # what the user writes is never cut for them
         said += [] if full or others else watch.others(watched, False)
     table = [_table(advice, full)] if any(full or _is_told(advice, one) for one in advice.findings) else []
+    closing = _closing(advice, _had_no_workers(advice, watched), goes_on)
     return [
         ("verdict", said),
         ("remedies", [*table, *_writing(advice, watched)]),
-        ("next", [*_closing(advice, _had_no_workers(advice, watched), goes_on), _next(advice, line)]),
+        ("next", [*closing, *of_discarding(advice), _next(advice, line)]),
     ]
 
 

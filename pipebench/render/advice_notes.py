@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 
+from pipebench.render.layout import Spare, Sparing
 from pipebench.results.advice import Advice
 from pipebench.results.drilled import DrilledLine
 from pipebench.results.watched import WatchResult
 from pipebench.units import percent, printable
 
 _MOST_OF_LOADING = 0.5  # of the time in which samples are made
+_EARLY = 10  # in the order in which a short page leaves parts out
 _MUCH = 0.5  # of a core, used by other processes: then the loop may wait less than on a quiet machine
 _WAITS = 1.1  # the speed-up without waits from which loading matters
 
@@ -53,3 +55,14 @@ def beside_others(watched: WatchResult | None) -> str:
         f"Other processes used {used.foreign_cores:.2f} cores while the loop was watched. What follows holds beside "
         "them: a loop that computes longer waits less for data, so measure again on a quiet machine. "
     )
+
+
+def of_discarding(advice: Advice) -> list[Sparing]:
+    """That more is tried where the weights may be spoiled, if the loop would wait for data after the advised change."""
+    gained = advice.chosen.gain.speedup if advice.chosen is not None and advice.chosen.gain is not None else 1.0
+    hardly = advice.most is not None and advice.most < _WAITS * gained
+    allowed = advice.discarded or any(one.change.discards for one in advice.findings)
+    if advice.loader is None or hardly or allowed or advice.ended in ("refused", "fault"):
+        return []
+    said = "--yes-discard-weights also tries caches of what samples make again in each pass, and cheaper decoding."
+    return [Spare((said,), _EARLY)]

@@ -137,3 +137,20 @@ def test_a_rung_that_is_predicted_to_bring_no_more_than_the_tried_one_is_no_row_
         above = replace(eight, predicted=Speedup(told, 1.0, 2.0, 0.95))
         said = _said(replace(ADVICE, findings=(gained, above), best=0, ended="budget"))
         assert ("num_workers=8 predicted" in said) is shown and "num_workers=4 1.38×" in said
+
+
+def test_what_is_tried_with_weights_that_may_be_spoiled_is_told_where_the_loop_waits():
+    said = "--yes-discard-weights also tries caches of what samples make again in each pass"
+    gained = replace(TRIED, outcome="gain", gain=Speedup(1.4, 1.3, 1.5, 0.95))
+    spoils = replace(LEFT, change=replace(LEFT.change, discards=True))
+    assert said in _said(ADVICE) and said in _said(replace(ADVICE, most=None))  # None: it does little besides waiting
+    assert said in _said(replace(ADVICE, findings=(gained,), best=0))
+    for other in (
+        replace(ADVICE, most=1.05),
+        replace(ADVICE, findings=(gained,), best=0, most=1.45),
+        replace(ADVICE, discarded=True),
+        replace(ADVICE, findings=(spoils,)),
+        replace(ADVICE, ended="refused", refusal="iterable"),
+        replace(ADVICE, loader=None),
+    ):
+        assert said not in _said(other)
