@@ -55,9 +55,9 @@ HOUSE = {
     "watch.read": "decoding gather described begins device_idle like_a_device in_loop together settled all_made "
     "collectives bound bound_of_ranks known_table known_lines drilled hand_off script_cpu costs over_time "
     "loop_clock host_use known_move moves locks prepared account verdict waiting stalls series each_loader growing "
-    "of_causes full_collections cores_taken pass_causes untrained given_by_each small_batches loop_causes "
-    "without_workers warming slower_steps frozen_modules busy_threads after_model own_lines causes notes summary "
-    "one_of_ranks "
+    "of_causes full_collections cores_taken pass_causes untrained given_by_each small_batches few_threads "
+    "loop_causes without_workers warming slower_steps frozen_modules busy_threads after_model own_lines causes "
+    "notes summary one_of_ranks "
     "rank_pace ranks rank_groups programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",

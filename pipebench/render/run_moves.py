@@ -98,6 +98,10 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
         f"do the Python work before backward{at(move)} less often, or in one operation on a tensor or an array that "
         f"is kept. Such work takes about {seconds(move.took_s or 0.0)} of the run"
     ),
+    "more-threads": lambda move: (
+        f"let torch use {move.to_workers} threads in the script's own process: torch.set_num_threads({move.to_workers})"
+        f" there, or OMP_NUM_THREADS={move.to_workers} where the job is started, in place of what sets one"
+    ),
     "switch-off": lambda move: f"switch off {tools(move.setting or '')} for training, and watch again",
     "vectorise": lambda move: (
         "do in tensor operations what Python loops do between the model and backward; or in the workers of loader "

@@ -344,6 +344,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "python-loops": lambda one, values, part: in_loop.python_loops(values, part, one.recoverable_s),
     "own-lines": lambda one, values, part: in_loop.own_lines(values, part, one.recoverable_s or 0.0),
     "small-batches": _small_batches,
+    "few-threads": lambda one, values, part: in_loop.few_threads(values, part, one.recoverable_s or 0.0),
     "left-on": lambda one, values, part: f"{left_on(values)} Training took {part} so; what is saved is not known.",
     "spans": lambda one, values, part: (
         f"Functions of --span took {part} in the loop; the longest is {values['function']}."

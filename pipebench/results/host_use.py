@@ -30,7 +30,8 @@ class HostUse:
     all workers is kept. 0 means that the thread pools of libraries did no work in the workers.
 
     `foreign_cores` is how many cores of the machine all other processes used on average while the script ran, and
-    `stolen_cores` is how many the hypervisor withheld. If they are high, every wall time holds waits for a core. None:
+    `own_cores` is how many its own processes used, with ours and those that it waited for. `stolen_cores` is how many
+    the hypervisor withheld. If they are high, every wall time holds waits for a core. None:
     not known, as with `--bound` and in a `with` block. Of a rank, the other ranks of its job are none of these: on this
     machine they keep `sibling_cores` busy in their loops, and all `ranks` here share `shared_cores`. `machine_cores`
     counts all cores of the machine. `free_bytes` is the memory that was free at the last look.
@@ -55,3 +56,4 @@ class HostUse:
     sibling_cores: float = 0.0
     shared_cores: float | None = None
     ranks: int = 1
+    own_cores: float | None = None

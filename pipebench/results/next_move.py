@@ -38,6 +38,7 @@ class NextMove:
     passes of so many batches, without the start of workers. `on_device`: they take the time in which a CUDA device
     works from its own events. `undivided`: each worker would give all samples of the loader's dataset. `shards` is as
     in LoaderResult. `lacks` is why one more worker is no step, whatever a simulation says (None: nothing is lacking).
+    Of "more-threads", `to_workers` is the number of threads.
     `function`, `file` and `line` are where that work is in the user's own code: of a function of theirs that is called,
     the place of the call; of a setting of a loader, where this is made ("" and 0: not known). `rests`: there, the loop
     needs no core, but waits.
@@ -54,7 +55,7 @@ class NextMove:
         "workers-for-thread", "use-all-cores", "divide-first", "divide-stream", "batch-by-length",
         "keep-less", "make-dataset-once", "read-without-lock", "keep-outputs", "free-the-interpreter", "vectorise",
         "less-python", "switch-off", "no-workers", "validate-less-often", "larger-batches", "collect-less",
-        "end-gradients", "validate-in-larger-batches",
+        "end-gradients", "validate-in-larger-batches", "divide-stream", "more-threads",
     ]  # fmt: skip
     usable_cores: float
     workers: int = 0

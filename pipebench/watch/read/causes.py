@@ -15,6 +15,7 @@ from pipebench.watch.read.after_model import python_loops, spans
 from pipebench.watch.read.all_made import times_made
 from pipebench.watch.read.busy_threads import busy_threads
 from pipebench.watch.read.cores_taken import cores_taken
+from pipebench.watch.read.few_threads import few_threads
 from pipebench.watch.read.frozen_modules import frozen_modules, unused_gradients
 from pipebench.watch.read.full_collections import full_collections
 from pipebench.watch.read.gather import Run, loaders_found
@@ -340,7 +341,7 @@ KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
     left_on, given_by_each, start_up, dataset_anew, warming, validation, sampler, hand_off, _plain("pin", "pin"),
     _plain("host-to-device", "host-to-device", on_device=True), preparing, padding, callbacks, slower_steps,
     full_collections, frozen_modules, unused_gradients, busy_threads, python_loops, in_python, spans, small_batches,
-    no_workers, competing, short_of_cores, cores_taken, waiting,
+    few_threads, no_workers, competing, short_of_cores, cores_taken, waiting,
 )  # fmt: skip
 
 

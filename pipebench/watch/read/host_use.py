@@ -128,6 +128,7 @@ def host(run: Run, loaders: Sequence[int], footprint: Footprint) -> HostUse:
         pools=(*_pools("script", [script]), *_pools("workers", inside)),
         foreign_cores=load.foreign_s / load.wall_s if load else None,
         stolen_cores=load.steal_s / load.wall_s if load else None,
+        own_cores=load.own_s / load.wall_s if load else None,
         machine_cores=footprint.machine_cores,
         free_bytes=footprint.free_bytes,
     )

@@ -269,8 +269,7 @@ _OF_RUN = {
     "dataset-anew": "make-dataset-once", "shared-lock": "read-without-lock",
     "validation": "load-validation-faster", "callbacks": "do-less-in-the-loop", "prepare": "prepare-in-workers",
     "python-loops": "vectorise", "own-lines": "less-python", "left-on": "switch-off",
-    "garbage-collection": "collect-less",
-    "small-batches": "larger-batches",
+    "garbage-collection": "collect-less", "small-batches": "larger-batches", "few-threads": "more-threads",
     "padding": "pad-to-longest", "unequal-lengths": "batch-by-length", "few-cores": "use-all-cores",
     "each-makes-all": "divide-first", "each-gives-all": "divide-stream",
     "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly",
@@ -304,7 +303,8 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         return replace(move, **place) if same and move is not None else move
     if action == "make-stage-cheaper":
         return _of_cause(first, usable_cores)
-    setting, more = first.values.get("setting", first.values.get("tools")), first.values.get("more_workers")
+    setting = first.values.get("setting", first.values.get("tools"))
+    more = first.values.get("more_workers", first.values.get("to_threads"))
     return NextMove(
         action,  # type: ignore[arg-type]
         usable_cores,

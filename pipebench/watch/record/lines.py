@@ -316,11 +316,13 @@ class LibraryThreads:
     """The thread pools of a process's libraries. Written when the process ends.
 
     `native_threads` did more than idle (None: unknown). `sharing` is torch's strategy (None: nothing was shared).
+    `variables` of the environment set one thread for all libraries, or for one that torch uses.
     """
 
     pools: list[Pool] = field(default_factory=list)
     native_threads: int | None = None
     sharing: str | None = None
+    variables: list[str] = field(default_factory=list)
 
 
 @line

@@ -15,6 +15,7 @@ from typing import Any
 
 from pipebench.watch.record.lines import LibraryThreads, Pool
 
+_VARIABLES = "OMP_NUM_THREADS", "MKL_NUM_THREADS"  # torch reads them when it starts
 _IDLING_S = 0.02  # the kernel counts in hundredths of a second
 
 # For each native library: its file, its label, the setting for one thread, and the names of its getter. OpenBLAS is
@@ -33,6 +34,7 @@ _NATIVE = (
 def library_threads() -> LibraryThreads:
     """The line that a process writes when it ends: its pools, and how many native threads did more than idle."""
     found = LibraryThreads(list(_pools()))
+    found.variables = [f"{one}=1" for one in _VARIABLES if os.environ.get(one, "").strip() == "1"]
     with contextlib.suppress(OSError):
         found.native_threads = _running()
     multiprocessing: Any = sys.modules.get("torch.multiprocessing")

@@ -1,0 +1,82 @@
+"""The cause of torch with one thread in the script's process, while it trains on one core and others idle. Pure.
+
+A variable of a job script or of torchrun sets it so, or a call that was copied from elsewhere. What more threads bring
+depends on how large the operations are. So no gain is predicted: what is told is the most that idle cores allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pipebench.results.account import Cause
+from pipebench.results.host_use import HostUse
+from pipebench.results.watched import LoaderResult
+from pipebench.watch.read.moves import idle_cores
+from pipebench.watch.read.of_causes import Seen
+from pipebench.watch.record.program_lines import RankFound
+
+_PHASES = ("forward", "backward", "optimiser")
+_MOST = 0.5  # of the loops
+_FREE = 0.5  # of a core, for each rank of the machine: less is soon taken
+_ONE_CORE = 1.1  # with what other threads of the process do: more is a library with threads of its own
+_COMPUTES = 0.8  # of its time, training uses a core: else it waits for a device or for other ranks
+_LEAST_S = 0.002  # an iteration: shorter ones have operations that threads do not make faster
+
+
+def few_threads(seen: Seen) -> Iterable[Cause]:
+    """Training that takes most of the loops on one core, because torch has one thread there, beside idle cores."""
+    spent = {one.loader: seen.s(*_PHASES, loader=one.loader) for one in seen.in_loop if one.training}
+    whole, host, here = sum(spent.values()), seen.result.host, _ranks_here(seen)
+    if whole < _MOST * seen.loops_s or not whole or host is None or here is None or _on_device(seen):
+        return
+    one = max((each for each in seen.in_loop if each.loader in spent), key=lambda each: spent[each.loader])
+    script, batches = seen.script_cores(one), seen.batches(one)
+    if _threads_of_torch(host) != 1 or host.foreign_cores is None or script is None or not batches:
+        return
+    own_s = sum(row.s for row in seen.rows(loader=one.loader))
+    if not _COMPUTES * spent[one.loader] <= script * own_s <= _ONE_CORE * own_s:
+        return
+    idle = _idle(seen, script)
+    if idle < _FREE * here or _of_others(seen, host) >= _FREE or spent[one.loader] < _LEAST_S * batches:
+        return
+    threads = 1 + max(1, round(idle / here))
+    values: dict[str, str | int | float] = {
+        "threads": 1, "to_threads": threads, "idle_cores": idle, "usable_cores": seen.result.usable_cores,
+        "ranks": here, **_set_by(seen),
+    }  # fmt: skip
+    yield Cause("few-threads", whole, whole * (1 - 1 / min(threads, 1 + idle / here)), one.loader, values)
+
+
+def _threads_of_torch(host: HostUse) -> int | None:
+    return next((one.threads for one in host.pools if one.where == "script" and one.name == "torch"), None)
+
+
+def _idle(seen: Seen, script: float) -> float:
+    loaders: list[LoaderResult] = seen.in_loop
+    return idle_cores(seen.result, [worker for one in loaders for worker in seen.workers(one)], script)
+
+
+def _of_others(seen: Seen, host: HostUse) -> float:
+    """The cores that further processes of the script may have used in its loops, as actors that play games.
+
+    Our own processes are among them, so little of that is no sign.
+    """
+    used = (host.own_cores or 0.0) * seen.account.wall_s - (seen.account.script_cpu_s or 0.0)
+    made = sum(one.process_cpu_s or one.cpu_s for one in seen.result.workers)
+    return max(0.0, used - made) / seen.loops_s
+
+
+def _on_device(seen: Seen) -> bool:
+    return seen.on_device or seen.s("host-to-device") > 0
+
+
+def _ranks_here(seen: Seen) -> int | None:
+    """How many ranks of the job share the machine: each may want as many threads. None: not known."""
+    found = [line for process in seen.run.of_script() for line in process.of(RankFound)]
+    return found[-1].here if found and found[-1].of > 1 else 1
+
+
+def _set_by(seen: Seen) -> dict[str, str]:
+    """The variable that sets one thread, if the script's process had one when it ended."""
+    found = [one for process in seen.run.of_script() for one in process.threads.variables]
+    return {"set_by": found[0]} if found else {}
