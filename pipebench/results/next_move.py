@@ -55,7 +55,7 @@ class NextMove:
         "workers-for-thread", "use-all-cores", "divide-first", "divide-stream", "batch-by-length",
         "keep-less", "make-dataset-once", "read-without-lock", "keep-outputs", "free-the-interpreter", "vectorise",
         "less-python", "switch-off", "no-workers", "validate-less-often", "larger-batches", "collect-less",
-        "end-gradients", "validate-in-larger-batches", "divide-stream", "more-threads",
+        "end-gradients", "validate-in-larger-batches", "more-threads",
     ]  # fmt: skip
     usable_cores: float
     workers: int = 0

@@ -210,10 +210,13 @@ def _shared_lock(seen: Seen, one: LoaderResult, cause: Cause) -> Cause | None:
 
 def _with_cores(seen: Seen, one: LoaderResult, cause: Cause, used: float) -> Cause:
     """The cause, with what the loop waited for cores that the workers had: training is slower for it, too."""
-    cores = seen.result.usable_cores
-    waited = without_core_s(seen, one) * used / max(1e-9, used + seen.result.taken_cores)
-    if used + (seen.script_cores(one) or 0.0) < USED_UP * cores or not waited:
+    cores, taken = seen.result.usable_cores, seen.result.taken_cores
+    waited = without_core_s(seen, one) * used / max(1e-9, used + taken)
+    own = used + (seen.script_cores(one) or 0.0)
+    if own + taken < USED_UP * cores or not waited:
         return cause
+    if own < USED_UP * cores and any(other.loader == one.loader for other in cores_taken(seen)):
+        return cause  # that says it
     saved = (cause.recoverable_s or 0.0) + waited
     return replace(cause, s=cause.s + waited, recoverable_s=saved, values={**cause.values, "core_s": waited})
 
@@ -233,7 +236,10 @@ def short_of_cores(seen: Seen) -> Iterable[Cause]:
         rivals = used + seen.result.taken_cores + max(0.0, script - 1.0)
         waited = without_core_s(seen, one) * used / rivals
         if waited >= _OF_LOOPS * seen.loops_s:
-            values = {"workers": one.workers, "busy": busy, "core_s": waited, **stage_values(seen, one)}
+            values = {
+                "workers": one.workers, "busy": busy, "core_s": waited, "cores_used": used, "script_cores": script,
+                "foreign_cores": seen.result.taken_cores, **stage_values(seen, one),
+            }  # fmt: skip
             yield Cause("stage", waited, waited, one.loader, values)
 
 

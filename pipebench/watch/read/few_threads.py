@@ -12,7 +12,7 @@ from pipebench.results.account import Cause
 from pipebench.results.host_use import HostUse
 from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.moves import idle_cores
-from pipebench.watch.read.of_causes import Seen
+from pipebench.watch.read.of_causes import Seen, threads_of_torch
 from pipebench.watch.record.program_lines import RankFound
 
 _PHASES = ("forward", "backward", "optimiser")
@@ -31,7 +31,7 @@ def few_threads(seen: Seen) -> Iterable[Cause]:
         return
     one = max((each for each in seen.in_loop if each.loader in spent), key=lambda each: spent[each.loader])
     script, batches = seen.script_cores(one), seen.batches(one)
-    if _threads_of_torch(host) != 1 or host.foreign_cores is None or script is None or not batches:
+    if threads_of_torch(seen.result) != 1 or host.foreign_cores is None or script is None or not batches:
         return
     own_s = sum(row.s for row in seen.rows(loader=one.loader))
     if not _COMPUTES * spent[one.loader] <= script * own_s <= _ONE_CORE * own_s:
@@ -45,10 +45,6 @@ def few_threads(seen: Seen) -> Iterable[Cause]:
         "ranks": here, **_set_by(seen),
     }  # fmt: skip
     yield Cause("few-threads", whole, whole * (1 - 1 / min(threads, 1 + idle / here)), one.loader, values)
-
-
-def _threads_of_torch(host: HostUse) -> int | None:
-    return next((one.threads for one in host.pools if one.where == "script" and one.name == "torch"), None)
 
 
 def _idle(seen: Seen, script: float) -> float:

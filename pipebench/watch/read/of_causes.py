@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,12 +12,13 @@ from pipebench.watch.read.device_idle import besides_share
 from pipebench.watch.read.gather import Run
 from pipebench.watch.read.growing import Grown
 from pipebench.watch.read.in_loop import Apart, told_apart
-from pipebench.watch.read.script_cpu import stretches
+from pipebench.watch.read.script_cpu import Stretch, stretches
 from pipebench.watch.record.lines import LoopSums, PassBegun
 from pipebench.watch.record.spent import TimeSpent
 
 MATTERS = 0.05  # of the time of the loops; less is within their scatter
 _IDLES = 0.1  # of the time: a device that could do a transform of the workers
+_SEVERAL = 2  # threads: one has no helpers
 ONCE = ("interpreter", "before-loops", "after-loops", "exit", "not-recorded")
 
 
@@ -129,10 +130,36 @@ def stage_values(seen: Seen, one: LoaderResult) -> dict[str, str | int | float]:
 
 
 def without_core_s(seen: Seen, one: LoaderResult) -> float:
-    """How long the loop's own thread was ready to run and had no core: without what lies between passes, if known."""
+    """How long training was held up for want of a core: without what lies between passes, if known.
+
+    The loop's own thread was ready to run and had none, or it waited for a helper that computes a part of an operation
+    and had none.
+    """
     lines = seen.run.turns(one.loader)
     found = stretches(lines)
     if turns := sum(each.turns for each in found):
-        return sum(each.waited_ns for each in found) / 1e9 * one.iterations / turns
+        waited = sum(each.waited_ns for each in found)
+        return (waited + _for_helpers_ns(seen, one, found)) / 1e9 * one.iterations / turns
     kept = [line.core_wait_ns for line in lines]
     return (max(kept) - min(kept)) / 1e9 if kept else 0.0
+
+
+def _for_helpers_ns(seen: Seen, one: LoaderResult, found: Sequence[Stretch]) -> float:
+    """How long the loop waited for helpers without a core, besides its own waits for one: no longer than it could.
+
+    A helper may also want a core while nobody waits for it. But training takes its CPU time, divided among its threads.
+    What it takes longer is the most that it can have waited. What helpers spin is CPU time, too, so the most is less.
+    """
+    threads = min(threads_of_torch(seen.result), seen.result.usable_cores)
+    if threads < _SEVERAL or seen.on_device:
+        return 0.0
+    of_data = (one.wait_s_per_iteration or 0.0) / one.s_per_iteration if one.s_per_iteration else 0.0
+    trained = sum(each.wall_ns for each in found) * (1 - of_data)
+    most = trained - sum(each.cpu_ns for each in found) / threads - sum(each.waited_ns for each in found)
+    return max(0.0, min(most, sum(each.helper_ns for each in found)))
+
+
+def threads_of_torch(result: WatchResult) -> int:
+    """How many threads torch has in the script's process; 0 if nobody knows."""
+    pools = result.host.pools if result.host is not None else ()
+    return next((one.threads for one in pools if one.where == "script" and one.name == "torch"), 0)

@@ -12,12 +12,13 @@ _ALONE = 1.1  # from begin to begin, over its own phases: more is another loop i
 
 
 class Stretch(NamedTuple):
-    """What the process used in some iterations: CPU time, and the wait of the loop's thread for a core."""
+    """What the process used in some iterations: CPU time, and waits of the loop's thread and of a helper for a core."""
 
     turns: int
     wall_ns: int
     cpu_ns: int
     waited_ns: int
+    helper_ns: int = 0
 
 
 def stretches(turns: Iterable[LoopSums]) -> Sequence[Stretch]:
@@ -33,8 +34,9 @@ def stretches(turns: Iterable[LoopSums]) -> Sequence[Stretch]:
                 continue
             own = sum(line.phases_ns)
             found = Stretch(
-                line.turns, own, line.process_cpu_ns - before.process_cpu_ns, line.core_wait_ns - before.core_wait_ns
-            )
+                line.turns, own, line.process_cpu_ns - before.process_cpu_ns, line.core_wait_ns - before.core_wait_ns,
+                max(0, line.helper_wait_ns - before.helper_wait_ns),
+            )  # fmt: skip
             wall = following.begin - line.begin if following is not None else 0
             if wall > _ALONE * own:
                 mixed.append(found._replace(wall_ns=wall))

@@ -5,9 +5,13 @@ from __future__ import annotations
 import functools
 import os
 import resource
+import threading
+import time
 from typing import Any
 
 _MOST = 512  # bytes
+_TASKS = "/proc/self/task"
+_SELDOM_NS, _TIMES_AS_LONG = 200_000_000, 500  # so looks take 0.2 % of the time at most
 _THIS_THREAD = "/proc/thread-self/schedstat"
 
 
@@ -19,6 +23,35 @@ def core_wait_ns(thread: int | None = None) -> int:
     """
     fields = _read(_THIS_THREAD if thread is None else f"/proc/self/task/{thread}/schedstat").split()
     return int(fields[1]) if len(fields) > 1 else 0
+
+
+class HelperWaits:
+    """The longest `core_wait_ns` of this process's native threads, which compute parts of its operations.
+
+    Python's own threads are none of them. A look takes the longer, the more threads there are, so it is taken seldom:
+    between two, `ns` is that of the last one.
+    """
+
+    def __init__(self) -> None:
+        self.ns = 0
+        self._next = 0
+
+    def look(self, now: int) -> int:
+        """The figure at `now`, or that of the last look where it is too early for another one."""
+        if now >= self._next:
+            self.ns = max(self.ns, _longest_of_helpers())
+            took = time.perf_counter_ns() - now
+            self._next = now + max(_SELDOM_NS, _TIMES_AS_LONG * took)
+        return self.ns
+
+
+def _longest_of_helpers() -> int:
+    own = {str(one.native_id) for one in threading.enumerate()}
+    try:
+        tasks = os.listdir(_TASKS)
+    except OSError:
+        return 0
+    return max((core_wait_ns(int(one)) for one in tasks if one not in own), default=0)
 
 
 def thread_now(thread: int) -> tuple[str, int]:

@@ -264,8 +264,9 @@ class LoopSums:
     `after_loader_ns` is the part of the waits in the stages of a pipeline after its DataLoader. `waits` and `lengths`
     are the waits and durations of single iterations, and `wait_parts_ns` are of `record_file.WAIT_PARTS`; all three are
     without the first iteration of the pass. Since its start, the whole process used `process_cpu_ns`, and this thread
-    had no core for `core_wait_ns`. `spans_ns` divides the phase "spans" by name. `beside`: not in the main thread.
-    `steps` counts the steps of optimisers.
+    had no core for `core_wait_ns`. `helper_wait_ns` is the same of one of the process's native threads, the one that
+    waited longest, as of those that compute parts of an operation; it is not looked at for each line. `spans_ns`
+    divides the phase "spans" by name. `beside`: not in the main thread. `steps` counts the steps of optimisers.
     """
 
     loader: int
@@ -288,6 +289,7 @@ class LoopSums:
     spans_ns: dict[str, int] = field(default_factory=dict)
     beside: bool = False
     steps: int = 0
+    helper_wait_ns: int = 0
 
 
 @line

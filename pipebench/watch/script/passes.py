@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from time import process_time_ns
+from time import perf_counter_ns, process_time_ns
 from typing import Any, Literal
 
-from pipebench.watch.record.kernel_counts import core_wait_ns
+from pipebench.watch.record.kernel_counts import HelperWaits, core_wait_ns
 from pipebench.watch.record.lines import Arrival, Buckets, IterationInFull, LoopSums, PassEnded
 from pipebench.watch.record.pace import Pace
 from pipebench.watch.record.record_file import PHASES, WAIT, WAIT_PARTS, bucket
@@ -17,6 +17,7 @@ from pipebench.watch.script.device_idle import IdleDevice
 from pipebench.watch.script.training_device import TrainingDevice
 
 _KEPT = 20_000
+_helpers = HelperWaits()  # one for the process: its threads outlive a pass
 
 
 class Pass:
@@ -107,6 +108,7 @@ class Pass:
         self.pending.beside = self.beside
         self.pending.process_cpu_ns = process_time_ns()  # system calls: where a line is written, not each iteration
         self.pending.core_wait_ns = core_wait_ns()
+        self.pending.helper_wait_ns = _helpers.look(perf_counter_ns())
         self.pending.idle = self.device.take()
         self.pending.device = self.device.take_placed()
         self.recording.write(self.pending)

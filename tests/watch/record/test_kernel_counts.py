@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -49,3 +52,28 @@ def test_a_program_that_was_waited_for_is_counted() -> None:
     before = kernel_counts.children_cpu_ns()
     subprocess.run([sys.executable, "-S", "-c", "sum(range(2_000_000))"], check=True)
     assert kernel_counts.children_cpu_ns() > before
+
+
+def test_the_longest_wait_of_native_threads_is_looked_at_seldom(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of threads 1 to 3, the first is one of Python's own."""
+    for name in "123":
+        (tmp_path / name).mkdir()
+    waits = {1: 900, 2: 40, 3: 70}
+    monkeypatch.setattr(kernel_counts, "_TASKS", str(tmp_path))
+    monkeypatch.setattr(kernel_counts, "core_wait_ns", lambda one: waits[one])
+    monkeypatch.setattr(threading, "enumerate", lambda: [SimpleNamespace(native_id=1)])
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: 0)
+    helpers, now = kernel_counts.HelperWaits(), 0
+    assert helpers.look(now) == 70
+    waits[3] = 80
+    assert helpers.look(now + 100_000_000) == 70
+    assert helpers.look(now + 60_000_000_000) == 80
+    (tmp_path / "3").rmdir()  # a thread that ended
+    assert helpers.look(now + 120_000_000_000) == 80
+
+
+def test_without_files_of_threads_no_helper_waits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(kernel_counts, "_TASKS", str(tmp_path / "none"))
+    assert kernel_counts.HelperWaits().look(1) == 0
