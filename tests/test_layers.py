@@ -39,10 +39,10 @@ HOUSE = {
     "more_workers",
     "watch.record": "options orders line pace spent kernel_counts from_handlers bound_lines trial_lines program_lines "
     "worker_lines device_lines lines patches own_code exclusive_time record_file last_sample recording sampling "
-    "thread_pools memory",
+    "thread_pools memory positions",
     "watch.stages": "labels transforms hidden_errors webdataset in_place called iterables library_calls "
     "finding_transforms",
-    "watch.worker": "pickling stack_place padded contents draws fingerprints batch_sums standins fetching",
+    "watch.worker": "kept_open pickling stack_place padded contents draws fingerprints batch_sums standins fetching",
     "watch.script": "made dividing nested_columns held_models described lost_workers wait_parts arrivals "
     "training_device device_idle main_thread own_steps passes unused_gradients phases backward ranks loop_place "
     "own_python own_line frozen_modules unused_graphs full_collections busy_threads loop_looks loop_spans "

@@ -68,17 +68,17 @@ def _stage_named(values: Any) -> str:
 
 
 def _no_workers(one: Cause, values: Any, part: str) -> str:
-    made_by = values.get("made_by", "")
+    more = setting("num_workers", values.get("made_by", ""), f"{2 if 'by_thread' in values else 1} or more")
+    if "kept_open" in values:
+        more = "Workers that each open the file or connection themselves"
     if "by_thread" in values:
         return (
             f"Waiting for batches took {part}: loader {one.loader} has no workers, and one thread beside the loop "
-            f"makes them{_stage_named(values)}."
-            + saving(one, setting("num_workers", made_by, "2 or more"))
-            + in_loop.shared(values)
+            f"makes them{_stage_named(values)}." + saving(one, more) + in_loop.shared(values)
         )
     return (
         f"Loader {one.loader} has no workers: making batches inside the loop took {part}{_stage_named(values)}."
-        + saving(one, setting("num_workers", made_by, "1 or more"))
+        + saving(one, more)
         + in_loop.shared(values)
     )
 
@@ -113,6 +113,8 @@ def _blocked(one: Cause, values: Any, part: str) -> str:
 def _more_workers(values: Any) -> str:
     if "lacks" in values:  # data or memory for more of them
         return "Faster loading"
+    if "kept_open" in values:
+        return "More workers, of which each opens the file or connection itself,"
     return "More workers" if values["workers"] < values.get("usable_cores", 0) else "More workers than cores"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from pipebench.render.run_moves import OF_RUN, at, cheaper_hand_off, fewer_tensors
 from pipebench.render.started import fitting
-from pipebench.render.worker_moves import DIVIDE, OF_WORKERS, shortly, why_no_worker
+from pipebench.render.worker_moves import DIVIDE, OF_WORKERS, OPEN_FIRST, shortly, why_no_worker
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import ONE_OF_RANKS, Verdict, WatchResult
 from pipebench.units import counted, percent, printable, seconds
@@ -204,7 +204,8 @@ def _first_move(move: NextMove) -> str | None:
     if move.action in OF_RUN:
         return f"Next: {OF_RUN[move.action](move)}."
     if move.action in OF_WORKERS:
-        return f"Next: {OF_WORKERS[move.action](move)}{DIVIDE if move.undivided and move.to_workers != 1 else ''}"
+        divided = DIVIDE if move.undivided and move.to_workers != 1 else ""
+        return f"Next: {OPEN_FIRST if move.kept_open else ''}{OF_WORKERS[move.action](move)}{divided}"
     if move.action == "make-hand-off-cheaper":
         return cheaper_hand_off(move)
     return (

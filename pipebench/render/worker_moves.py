@@ -15,6 +15,11 @@ DIVIDE = (
     "each would give all samples."
 )
 
+OPEN_FIRST = (
+    "first let each worker open the file or connection itself (in its first __getitem__, not in __init__): samples are "
+    "read from one that is open before workers start, and forked workers would share it. Then "
+)
+
 
 def _first_workers(move: NextMove) -> str:
     to = f"to {move.to_workers}" if move.to_workers else "to 1 or more"

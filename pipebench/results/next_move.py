@@ -36,9 +36,9 @@ class NextMove:
     the number of workers that this takes (None: no more than now). `alone` is the same without the other processes,
     where they want many cores; `to_workers` is then the best number without them. `pass_batches`: both are of whole
     passes of so many batches, without the start of workers. `on_device`: they take the time in which a CUDA device
-    works from its own events. `undivided`: each worker would give all samples of the loader's dataset. `shards` is as
-    in LoaderResult. `lacks` is why one more worker is no step, whatever a simulation says (None: nothing is lacking).
-    Of "more-threads", `to_workers` is the number of threads.
+    works from its own events. `undivided`: each worker would give all samples of the loader's dataset. `shards` and
+    `kept_open` are as in LoaderResult. `lacks` is why one more worker is no step, whatever a simulation says (None:
+    nothing is lacking). Of "more-threads", `to_workers` is the number of threads.
     `function`, `file` and `line` are where that work is in the user's own code: of a function of theirs that is called,
     the place of the call; of a setting of a loader, where this is made ("" and 0: not known). `rests`: there, the loop
     needs no core, but waits.
@@ -98,6 +98,7 @@ class NextMove:
     title: str = ""
     how: tuple[str, ...] = ()
     line_share: float | None = None
+    kept_open: bool = False
 
     @property
     def fair(self) -> Speedup | None:

@@ -152,7 +152,7 @@ class LoaderResult:
     dataset, with some that look "alike", or with others. `beside`: only threads other than the main one iterate it, and
     do not train. `content`: what its batches hold. `undivided`: nothing in the code of an iterable dataset asks for the
     worker. `shards`: so many workers get samples of its stream (0: it does not say how many; None: it is no stream).
-    `single`: as in Verdict.
+    `single`: as in Verdict. `kept_open`: its samples are read from a file or connection that forks would share.
 
     `training` says that a backward pass or an optimiser's step ran inside its iterations. `startup_s` is the time in
     the first pass from the start of the iterator's construction to the first batch. `later_startup_s` is the mean of
@@ -201,6 +201,7 @@ class LoaderResult:
     single: Literal["left", "whole"] | None = None
     shards: int | None = None
     remade: Literal["same", "alike", "other"] = "same"
+    kept_open: bool = False
 
     @property
     def wait_share(self) -> float:

@@ -170,6 +170,7 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
         "usable_cores": cores,
         **({"idle_cores": idle} if host is not None and host.foreign_cores is not None else {}),
         **stage_values(seen, one),
+        **({"kept_open": 1} if one.kept_open else {}),
         **({"lacks": lacks} if (lacks := lacking(seen.result, one)) else {}),
     }  # fmt: skip
     cause = replace(whole, values=values)

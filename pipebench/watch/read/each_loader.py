@@ -13,6 +13,7 @@ from pipebench.watch.read.series import by_worker
 from pipebench.watch.read.settled import count, without_first
 from pipebench.watch.record.lines import FetchSums, LoaderFound, LoopSums, PassBegun, PassEnded, StageName
 from pipebench.watch.record.record_file import WAIT
+from pipebench.watch.record.worker_lines import KeptOpen
 
 _NS = 1e-9
 
@@ -67,6 +68,7 @@ def loader_result(run: Run, described: LoaderFound) -> LoaderResult:
         content=content(one.content for one in sums),
         undivided=described.undivided,
         shards=described.shards,
+        kept_open=any(one.loader == number for process in run.processes for one in process.of(KeptOpen)),
     )
 
 

@@ -372,7 +372,8 @@ def in_its_words(move: NextMove | None, result: WatchResult) -> NextMove | None:
     move = replace(move, made_by=own.made_by, called_by=own.called_by, again=own.again, remade=own.remade)
     if move.action in _AT_LOADER:
         move = replace(move, file=own.file, line=own.line)
-    return with_known_line(replace(move, undivided=own.undivided, shards=own.shards), result, own.loader)
+    move = replace(move, undivided=own.undivided, shards=own.shards, kept_open=own.kept_open)
+    return with_known_line(move, result, own.loader)
 
 
 def _of_untrained(one: Cause, faster: str | None) -> str | None:

@@ -26,6 +26,7 @@ def no_workers(seen: Seen) -> Iterable[Cause]:
             values = {"usable_cores": seen.result.usable_cores, **stage_values(seen, one)}
             values |= {"made_by": one.made_by} if one.made_by else {}
             values |= {"by_thread": 1} if waits else {}
+            values |= {"kept_open": 1} if one.kept_open else {}
             spent, saved = seen.s(*rows, loader=one.loader), seen.saved(*rows, loader=one.loader)
             many = None if waits else _many_tensors(seen.result, one)
             code = "no-workers" if many is None else "many-tensors"

@@ -18,7 +18,7 @@ from pipebench.watch.record.line import line
 from pipebench.watch.record.program_lines import ProgramLine
 from pipebench.watch.record.spent import TimeSpent
 from pipebench.watch.record.trial_lines import LoaderMade, LoopLooks, ThreadsBeside, TrialLine
-from pipebench.watch.record.worker_lines import Content, Hidden, Holds, LongSample, OneBatch, ToHandOver, WorkerGone
+from pipebench.watch.record.worker_lines import Content, Hidden, Holds, LongSample, OneBatch, ToHandOver, WorkerLine
 
 Remade: TypeAlias = Literal["same", "alike", "other"]
 """What the datasets are with which one line makes a loader anew: one, some that look the same, or such as do not."""
@@ -396,5 +396,5 @@ Line: TypeAlias = (
     ProcessStarted | NewStage | FetchSums | BatchInFull | LoaderFound | PassBegun | PassEnded | LoopSums
     | IterationInFull | LoadersTogether | LibraryThreads | StackPlace | Moment | SpanNotFound | NotRecognised | Fault
     | TimeSpent | BoundPlan | BoundWindow | BoundRoundVoid | BoundEnded | LoaderMade | TrialLine
-    | ProgramLine | WorkerGone | LoopLooks | ThreadsBeside
+    | ProgramLine | WorkerLine | LoopLooks | ThreadsBeside
 )  # fmt: skip

@@ -21,6 +21,13 @@ class WorkerGone:
     status: int
 
 
+@line
+class KeptOpen:
+    """A loader whose first batches were read from a file or connection that was open before: see `kept_open.py`."""
+
+    loader: int
+
+
 class OneBatch(NamedTuple):
     """When a fetch began, and what it took: wall time, the thread's CPU time, and the time in which it had no core.
 
@@ -82,3 +89,6 @@ class Content(NamedTuple):
     columns: int = 0
     unused: int = 0
     uneven: float = 0.0
+
+
+WorkerLine: TypeAlias = WorkerGone | KeptOpen

@@ -24,7 +24,7 @@ from pipebench.watch.script.same_samples import Samples
 from pipebench.watch.script.spawned_workers import WatchedInit
 from pipebench.watch.script.transfers import watch_transfers
 from pipebench.watch.stages import finding_transforms, labels
-from pipebench.watch.worker import fetching, stack_place
+from pipebench.watch.worker import fetching, kept_open, stack_place, standins
 from pipebench.watch.worker.batch_sums import Sums, WorkerPlace, collections
 from pipebench.watch.worker.fetching import WatchedWorker
 
@@ -68,6 +68,7 @@ class Loaders:
         self.building: list[Any] = []
         self.searched: dict[int, Callable[[], Any]] = {}
         self.inline: dict[int, Sums] = {}
+        self.held_open: kept_open.Held | None = None
         self.worker: WatchedWorker | None = None
         self.transfers = False
 
@@ -103,6 +104,7 @@ class Loaders:
         start_method = described.start_method(loader)
         if start_method == "fork" and (self.passes[number] >= 0 or read(loader, "num_workers", 0) > _FEW_WORKERS):
             self.recording.guarded("finding where stacks lie", stack_place.learn)
+        self.recording.guarded("looking at open files", lambda: self._look_at_files(loader, number, start_method))
         self.loop.here.constructing.append((number, start_method))
         try:
             init = self._init_of(loader, number, start_method)
@@ -111,6 +113,13 @@ class Loaders:
         finally:
             self.loop.here.constructing.pop()
         self.guarded(self.new_pass, iterator, number, began)
+
+    def _look_at_files(self, loader: Any, number: int, start_method: str) -> None:
+        """In the first pass over a loader of which more workers may share what is open by now."""
+        few = start_method == "none" or (start_method == "fork" and read(loader, "num_workers") == 1)
+        first = self.passes[number] < 0 and few
+        own = first and kept_open.may_share(standins.behind(read(loader, "dataset")), read(loader, "worker_init_fn"))
+        self.held_open = kept_open.Held(self.recording, number) if own else None
 
     def _watch_functions(self) -> None:
         """Those of the main module exist by now."""
@@ -168,6 +177,7 @@ class Loaders:
             )
             labels.watch_record_function(self.recording.patches)
             collections.install(self.recording.patches)
+        sums.held_open = self.held_open
         if number not in self.searched or fetcher.dataset is not self.searched[number]():
             self.searched[number] = weakly(fetcher.dataset)
             finding_transforms.watch_tree(fetcher.dataset, self.recording.patches, may_change=False)
@@ -183,6 +193,7 @@ class Loaders:
             place = WorkerPlace(loader, number, self.passes[loader] + 1, self.recording.file.began)
             self.worker = WatchedWorker(fetching.recording_of(self.recording.settings, place, start_method), place)
             self.worker.prepare(fetcher.dataset)
+            self.worker.sums.held_open = self.held_open
         return fetching.watch_fetcher(fetcher, self.worker.sums, took_ns)
 
     def guarded(self, act: Callable[..., None], *args: Any) -> None:

@@ -19,6 +19,7 @@ from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import followed
 from pipebench.watch.record.worker_lines import Content, LongSample, OneBatch, ToHandOver
 from pipebench.watch.worker import contents, pickling
+from pipebench.watch.worker.kept_open import Held
 from pipebench.watch.worker.stack_place import Teller
 
 _SLOWEST = 10
@@ -61,6 +62,7 @@ class Sums:
         self.slow_floor = self.slowest = 0
         self.has_slowest = False  # the batch that is made has the slowest sample so far
         self.present: PresentSample | None = None  # of a worker
+        self.held_open: Held | None = None
         recording.before_stop.append(self.write)
         self._clear()
 

@@ -72,6 +72,8 @@ def watch_fetcher(fetcher: Any, sums: Sums, took_ns: int = 0) -> Any:
         present = sums.present
         if present is not None:
             present.begin()
+        if sums.held_open is not None:
+            sums.recording.guarded("looking at open files", sums.held_open.begin)
         states = random_state() if sums.fetched < CHECKED else None
         waited, cpu = core_wait_ns(), _cpu_ns()  # system calls: outside the rows, once a batch
         failed, ended, found = True, False, None
@@ -107,6 +109,8 @@ def _note(sums: Sums, began: int, counts: tuple[int, int], outcome: tuple[bool, 
     try:
         sums.drew = states is not None and drew_since(states)
         sums.holds = fingerprint(found) if states is not None and sums.may_be_alike else 0
+        if sums.held_open is not None:
+            sums.held_open.end(sums.recording)
         if found is not None:
             sums.look_into(found)
         sums.batch(began, sums.timer.last, *counts, *outcome)

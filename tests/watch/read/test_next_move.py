@@ -55,6 +55,17 @@ def test_more_workers_of_a_stream_that_asks_for_none_come_with_how_to_divide_it(
     assert next_move(replace(move, to_workers=1)) == next_move(replace(move, to_workers=1, undivided=False))
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_where_workers_would_share_an_open_file_each_is_to_open_it_first(workers: int) -> None:
+    """Two workers that move one position read other bytes than they asked for."""
+    kept = loader(script_cores=0.5, workers=workers, kept_open=True)
+    run = result(kept, workers=SLEEPING[:workers])
+    found, first = _diagnosed(run)
+    said = next_move(in_its_words(first, replace(run, loaders=(kept,), verdict=found))) or ""
+    assert said.startswith("Next: first let each worker open the file or connection itself (in its first __getitem__,")
+    assert ", and forked workers would share it. Then " in said and "num_workers" in said
+
+
 def test_workers_that_wait_for_a_core_leave_no_room_for_more_though_nobody_knows_who_has_it() -> None:
     workers = [replace(one, cpu_s=0.23, cores=0.23, core_wait_s=0.77) for one in SLEEPING]
     _, move = _diagnosed(result(loader(script_cores=0.5), workers=workers))

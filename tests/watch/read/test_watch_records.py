@@ -64,6 +64,7 @@ LINES: list[lines.Line] = [
     program_lines.OwnSteps([program_lines.OwnStep(0, 1, 2)]),
     lines.SpanNotFound("train:load", "function"),
     worker_lines.WorkerGone(10, -9),
+    worker_lines.KeptOpen(1),
     bound_lines.BoundPlan(
         1, 100, 5, 6, 2, 1000, 32, False, [bound_lines.Reason("bound-bursts", {"batches": 3, "workers": 2})]
     ),

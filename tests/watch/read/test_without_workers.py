@@ -8,6 +8,7 @@ import pytest
 from made_up_costs import made
 from made_up_trials import watched
 
+from pipebench.render.watch_causes import SENTENCES
 from pipebench.results.account import Account, AccountRow
 from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.read.without_workers import no_workers, with_one_tensor
@@ -26,6 +27,17 @@ def test_many_tensors_are_the_cause_where_they_take_longer_to_cross(
     seen = Seen(None, replace(found, loaders=(loader,), costs=(costs,)), Account(1.0, ()), {})  # type: ignore[arg-type]
     (cause,) = no_workers(seen)
     assert cause.code == code and cause.values.get("tensors", tensors) == tensors
+
+
+def test_workers_that_would_share_an_open_file_are_not_promised() -> None:
+    found = watched()
+    loader = replace(found.loaders[0], workers=0, kept_open=True)
+    account = Account(9.0, (AccountRow("make-batch", 3.0, loader.loader, 1.0, "more-overlap"),))
+    seen = Seen(None, replace(found, loaders=(loader,)), account, {})  # type: ignore[arg-type]
+    told = SENTENCES["no-workers"](next(iter(no_workers(seen))), {"kept_open": 1}, "3 s")
+    assert told.endswith(
+        "Workers that each open the file or connection themselves could save about 1.00 s (predicted, not tried)."
+    )
 
 
 @pytest.mark.parametrize(
