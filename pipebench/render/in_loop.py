@@ -170,6 +170,7 @@ def _most(values: Any) -> str:
     if not values.get("line"):
         return ""
     called = f"{values['function']}, called in " if "function" in values else ""
+    called = f"{values['function']}, by {values['by']} in " if "by" in values else called
     return f" {'The largest part' if 'less' in values else 'Most'} of it: {called}{_where(values)}."
 
 

@@ -185,7 +185,8 @@ def next_move(move: NextMove | None) -> str | None:
     first = known_line(move.function, move.file, move.line, move.title, move.how, share)
     if move.action == "make-stage-cheaper":
         return f"Next: {first}"
-    beside = shortly(move) or (_first_move(move) or "").removeprefix("Next: ")
+    workers = f"{OPEN_FIRST if move.kept_open else ''}{shortly(move)}" if shortly(move) else ""
+    beside = workers or (_first_move(move) or "").removeprefix("Next: ")
     return f"Next: {first} Or {beside}"
 
 

@@ -117,12 +117,31 @@ def as_values(file: str, line: int, function: str) -> dict[str, str | int | floa
 def between_loops(run: Run) -> dict[str, str | int | float]:
     """Where most of the time between loops went, as the values of a cause; none if looks do not say it."""
     lines = run.looks(BETWEEN)
-    places = by_first_call(one for line in lines for one in line.places)
+    every = [one for line in lines for one in line.places]
+    places = by_first_call(every)
     looks = sum(one.looks for one in places)
     most = max(places, key=lambda one: one.looks, default=None)
     if most is None or looks < FEWEST or 2 * most.looks < looks:
         return {}
-    return as_values(*place_of(most, lines))
+    file, line, first = place_of(most, lines)
+    same = [one for one in every if (one.file or lines[0].file, one.line) == (file, line)]
+    inner = _innermost([one for one in same if one.functions[:1] == most.functions], looks)
+    return as_values(file, line, inner or first) | ({"by": first} if inner else {})
+
+
+def _innermost(places: Sequence[PlaceLooks], looks: int) -> str:
+    """The innermost function of the user's, below the first one, in which half of the looks were; "": there is none."""
+    deep, found = 1, ""
+    while True:
+        inside = Counter[str]()
+        for one in places:
+            if one.own > deep:
+                inside[one.functions[deep]] += one.looks
+        name, count = max(inside.items(), key=lambda one: one[1], default=("", 0))
+        if not count or 2 * count < looks:
+            return found.partition(".<locals>.<")[0]
+        places = [one for one in places if one.own > deep and one.functions[deep] == name]
+        deep, found = deep + 1, name
 
 
 def made_between(run: Run, dataset: str) -> tuple[float, dict[str, str | int | float]]:

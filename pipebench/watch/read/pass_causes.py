@@ -11,7 +11,7 @@ from pipebench.watch.read.begins import begins_twice_s, stream_begins
 from pipebench.watch.read.gather import loaders_found
 from pipebench.watch.read.in_loop import made_between
 from pipebench.watch.read.of_causes import MATTERS, Seen, as_made
-from pipebench.watch.record.lines import LoaderFound
+from pipebench.watch.record.lines import LoaderFound, PassBegun
 
 LARGE_ONCE = 0.2  # of the run
 _FOR_WORKERS = ("start-up", "end-of-pass", "wait-for-worker", "receive", "unpickle", "send-indices")
@@ -63,12 +63,18 @@ def dataset_anew(seen: Seen) -> Iterable[Cause]:
     told = set[str]()
     for one in seen.result.loaders:
         known = described.get(one.loader)
-        if known is None or not one.again or one.remade == "other" or one.made_by or known.dataset in told:
+        if known is None or not one.again or one.made_by:
             continue
-        told.add(known.dataset)  # which of two loaders such a dataset is for is not known
-        share, place = made_between(seen.run, known.dataset)
+        names = {begun.inside for begun in seen.run.of_loader(PassBegun, one.loader)[-1:] if begun.inside}
+        names |= {known.dataset} if one.remade != "other" else set()
+        if not (new := sorted(names - told)):
+            continue
+        told |= names  # which of two loaders such a dataset is for is not known
+        found = {name: made_between(seen.run, name) for name in new}
+        dataset = max(new, key=lambda name: found[name][0])
+        share, place = found[dataset]
         spent = share * seen.s("outside-loops")
-        values = {**place, "dataset": known.dataset, "again": one.again, "workers": one.workers}
+        values = {**place, "dataset": dataset, "again": one.again, "workers": one.workers}
         yield Cause("dataset-anew", spent, spent, one.loader, values)
 
 

@@ -231,7 +231,7 @@ class PassBegun:
 
     `begin` is the moment before the construction. `again` counts how often the loader had been made anew before.
     `twice_ns` is what the sampler took before torch began it again, as it does where workers are new. `remade` is what
-    its datasets were.
+    its datasets were, and `inside` the class of one in them that was made anew each time, and looks the same.
     """
 
     loader: int
@@ -240,6 +240,7 @@ class PassBegun:
     again: int = 0
     twice_ns: int = 0
     remade: Remade = "same"
+    inside: str = ""
 
 
 @line

@@ -54,7 +54,8 @@ class PlaceLooks(NamedTuple):
     is true before the first call of a model in an iteration: the clock takes all work there for forward. `file` is
     where the line is, if not in the file of the loop. `after` is true where Python loops of the user's own code ran
     after that call and before the backward: the clock takes that for forward, too. Both are true below the optimiser's
-    last step in a loop without a loader: there, an iteration begins with that step.
+    last step in a loop without a loader: there, an iteration begins with that step. Between loops, the first `own` of
+    the functions are the user's.
     """
 
     line: int
@@ -66,6 +67,7 @@ class PlaceLooks(NamedTuple):
     early: bool = False
     file: str = ""
     after: bool = False
+    own: int = 0
 
 
 class ModuleLooks(NamedTuple):

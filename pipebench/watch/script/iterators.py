@@ -146,8 +146,8 @@ class Loaders:
         self.passes[number] += 1
         self.loop.pass_begins(iterator, number, self.passes[number])
         twice_ns = self.loop.arrivals.parts.new_workers_ns
-        again, remade = self.again[number], self.remade[number]
-        self.recording.write(PassBegun(number, self.passes[number], began, again, twice_ns, remade))
+        made = self.again[number], twice_ns, self.remade[number], self.samples.anew(number)
+        self.recording.write(PassBegun(number, self.passes[number], began, *made))
 
     def before_next(self, iterator: Any) -> None:
         """Begins a wait."""

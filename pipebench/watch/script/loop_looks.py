@@ -44,6 +44,7 @@ from pipebench.watch.script.loop_place import (
     module_calls,
     note_first,
     note_last,
+    own_calls,
     taking,
     told_at,
 )
@@ -87,6 +88,7 @@ class _Key(NamedTuple):
     early: bool = False
     file: str = ""
     after: bool = False
+    own: int = 0
 
 
 class _Seen:
@@ -350,7 +352,7 @@ class LoopLooker:
         if late is not None:
             return _told(own, place, late, early=True)._replace(after=True)
         if loop.loader == BETWEEN:
-            return _told(own, place, 0, early=False)
+            return _told(own, place, 0, early=False)._replace(own=own_calls(place.path))
         if not (forward or trains):
             return _Key(place.line, place.functions)
         if forward and place.models:

@@ -205,10 +205,20 @@ def told_at(path: Sequence[tuple[CodeType, int]], place: int) -> int:
 
 def called_from(path: Sequence[tuple[CodeType, int]], place: int) -> tuple[str, ...]:
     """What is called from there on, without torch's own calls of modules, or a comprehension, around it."""
+    return tuple(code.co_qualname for code in _inner(path, place))
+
+
+def own_calls(path: Sequence[tuple[CodeType, int]]) -> int:
+    """So many of the first functions that `called_from` names, from the line that is told on, are the user's own."""
+    inner = _inner(path, told_at(path, 0))
+    return sum(1 for _ in itertools.takewhile(lambda code: not owner(code.co_filename), inner))
+
+
+def _inner(path: Sequence[tuple[CodeType, int]], place: int) -> list[CodeType]:
     inner = [code for code, _ in path[place + 1 :]]
     while len(inner) > 1 and (_MODULES in inner[0].co_filename or inner[0].co_name.startswith("<")):
         del inner[0]
-    return tuple(code.co_qualname for code in inner[:_MOST_NAMES])
+    return inner[:_MOST_NAMES]
 
 
 def note_first(model: dict[CodeType, int], path: Sequence[tuple[CodeType, int]]) -> None:

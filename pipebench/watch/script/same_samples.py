@@ -14,6 +14,7 @@ from typing import Any
 from pipebench.watch.record.from_handlers import forgiving
 from pipebench.watch.record.lines import Remade
 from pipebench.watch.script.made import weakly
+from pipebench.watch.worker.kept_open import within
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, range, os.PathLike)
 _DEEP, _MOST = 5, 64  # levels, and attributes, that are looked at
@@ -26,6 +27,8 @@ class Samples:
     def __init__(self) -> None:
         self._latest: dict[int, tuple[Callable[[], Any], object]] = {}
         self._found: dict[int, Remade] = {}
+        self._inside: dict[int, list[tuple[Callable[[], Any], object]]] = {}
+        self._anew: dict[int, str] = {}
 
     def of(self, number: int, dataset: Any) -> Remade:
         """What the datasets of a loader were each time that it was made, this one included."""
@@ -35,7 +38,21 @@ class Samples:
         if before is not None and before[0]() is not dataset:
             now = "alike" if before[1] == traits else "other"
         self._found[number] = max(now, self._found.get(number, "same"), key=_ORDER.index)
+        self._look_inside(number, dataset)
         return self._found[number]
+
+    def anew(self, number: int) -> str:
+        """The class of a dataset inside that of a loader, if each time another one was there that looks the same."""
+        return self._anew.get(number, "")
+
+    def _look_inside(self, number: int, dataset: Any) -> None:
+        """Other parts of the same samples, as of folds, may each come with a dataset that is made anew for them."""
+        now = [(one, _traits(one)) for one in within(dataset)[1:]]
+        if (before := self._inside.get(number)) is not None:
+            pairs = zip(now, before, strict=False)
+            made = [type(one).__name__ for (one, traits), (old, was) in pairs if old() is not one and traits == was]
+            self._anew[number] = made[-1] if made and self._anew.get(number) != "" else ""
+        self._inside[number] = [(weakly(one), traits) for one, traits in now]
 
 
 def _traits(one: Any, level: int = 0) -> object:

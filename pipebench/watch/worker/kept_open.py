@@ -99,9 +99,9 @@ def within(dataset: Any) -> list[Any]:
     """A dataset, and the datasets that it holds as torch's Subset and ConcatDataset do."""
     found = [dataset]
     for _ in range(_DEEPEST):
-        held = [vars(one) for one in found if hasattr(one, "__dict__")]
-        inner = [one for kept in held for one in (kept.get("dataset"), *_several(kept.get("datasets")))]
-        found += [one for one in inner if one is not None and not any(one is known for known in found)]
+        with forgiving():  # its attributes may be of any kind
+            inner = [one for kept in map(vars, found) for one in (kept.get("dataset"), *_several(kept.get("datasets")))]
+            found += [one for one in inner if hasattr(one, "__dict__") and not any(one is each for each in found)]
     return found
 
 

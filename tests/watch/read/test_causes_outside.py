@@ -37,6 +37,40 @@ def test_where_most_of_the_work_between_loops_is(looks: tuple[int, ...], told: s
     assert said(run.account()).endswith(f"it took 500 ms of the run's 2.60 s (19 %).{told}")
 
 
+@pytest.mark.parametrize(
+    ("own", "told"),
+    [
+        (3, "Most of it: Table.__init__, by fold in train.py:12."),
+        (4, "Most of it: Table.__init__, by fold in train.py:12."),  # no half of the looks are below
+        (2, "Most of it: get_loaders, by fold in train.py:12."),
+        (1, "Most of it: fold, called in train.py:12."),
+    ],
+)
+def test_of_work_between_loops_the_innermost_function_of_the_script_is_named(own: int, told: str) -> None:
+    run = Planted()
+    run.loader(**TRAINS)
+    run.outside(500)
+    run.loader(2, **TRAINS)
+    ways = (["fold", "get_loaders", "Table.__init__", "parse"], ["fold", "get_loaders", "Table.__init__", "split"])
+    looks = [(12, one, 15, own) for one in ways] + [(12, ["fold", "train"], 10, 2), (12, ["save"], 5, 1)]
+    places = [PlaceLooks(line, list(way), count, 1, 0, 0, own=how) for line, way, count, how in looks]
+    run.lines.append(LoopLooks(BETWEEN, "a/train.py", 1, places))
+    assert said(run.account()).endswith(told)
+
+
+def test_a_dataset_that_parts_of_it_have_anew_is_told_though_the_parts_are_others() -> None:
+    """As of folds, each with a Subset of a table that is parsed anew."""
+    run = _made_anew(again=2, looks=60)
+    for one in run.lines:
+        if isinstance(one, PassBegun):
+            one.remade, one.inside = "other", "Photos"
+    assert run.account().causes[0].code == "dataset-anew"
+    for one in run.lines:
+        if isinstance(one, PassBegun):
+            one.inside = ""
+    assert "dataset-anew" not in run.causes()
+
+
 def _made_anew(again: int, looks: int, others: int = 0, passes: int = 3, between: int = 2000) -> Planted:
     """Passes that are short beside what lies between them."""
     run = Planted()

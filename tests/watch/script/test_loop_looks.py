@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from looked_at import Client, made_up_recording, seen_from_outside
 
 from pipebench.watch.script import loop_looks
 from pipebench.watch.script.loop_looks import RARELY_S, LoopLooker
-from pipebench.watch.script.loop_place import place_in
+from pipebench.watch.script.loop_place import own_calls, place_in
 from pipebench.watch.script.own_line import OwnLine
 
 
@@ -367,3 +368,12 @@ def test_a_loop_of_another_thread_is_not_looked_at(looker):
     thread.start()
     thread.join()
     assert looker.written == []
+
+
+def test_of_calls_between_loops_the_first_ones_that_are_the_users_own_are_counted() -> None:
+    def code(name: str, file: str) -> tuple[Any, int]:
+        return compile(f"def {name}(): pass", file, "exec").co_consts[0], 3
+
+    way = [code("main", "/a/train.py"), code("fold", "/a/train.py"), code("__init__", "/a/table.py")]
+    assert own_calls([*way, code("parse", "/usr/lib/python3/site-packages/pandas/io.py"), way[1]]) == 2
+    assert own_calls(way[:1]) == 0

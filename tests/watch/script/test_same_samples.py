@@ -73,3 +73,21 @@ def test_loaders_of_clients_are_told_from_one_that_is_made_anew(clients: tuple[i
                 pass
     (found,) = seen.result.loaders
     assert (found.passes, found.again, found.remade) == (2, 1, remade)
+
+
+@pytest.mark.parametrize(
+    ("made", "inside"),
+    [
+        (lambda one: Subset(TensorDataset(torch.arange(8.0)), [one]), "TensorDataset"),
+        (lambda one: ConcatDataset([Subset(Photos("a.csv"), [one])]), "Photos"),
+        (lambda one: Subset(WHOLE, [one]), ""),  # one dataset for all parts
+        (lambda one: Subset(Photos(f"{one}.csv"), [one]), ""),
+        (lambda one: Subset(Photos("a.csv") if one < 2 else WHOLE, [one]), ""),
+        (lambda one: Photos("a.csv"), ""),  # nothing inside: it is made anew itself
+    ],
+)
+def test_a_dataset_that_is_made_anew_for_each_part_of_it(made: Any, inside: str) -> None:
+    samples = Samples()
+    for one in range(4):
+        samples.of(1, made(one))
+    assert samples.anew(1) == inside
