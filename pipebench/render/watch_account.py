@@ -8,7 +8,7 @@ from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part
 from pipebench.render.watch_causes import SENTENCES
 from pipebench.results.account import Account, AccountRow, Cause
-from pipebench.results.beginning import beginning
+from pipebench.results.beginning import beginning, small_beside
 from pipebench.results.watched import WatchResult
 from pipebench.units import percent, printable, seconds, seconds_scale
 
@@ -71,13 +71,20 @@ LONG = {
 }
 
 
+_COULD, _COULD_STILL = " could save about ", " could still save about "
+
+
 def causes(result: WatchResult) -> list[Part]:
     """The sentences about the whole run, first what could save most; none if the verdict on the loop comes first."""
     account, begins = result.account, beginning(result)
     if account is None:
         return []
     said = [_nothing(account)] if begins.nothing else []
-    said += [_sentence(one, account) for one in begins.causes if one.code in SENTENCES]
+    small = small_beside(account)
+    for one in begins.causes:
+        if one.code in SENTENCES:
+            told = _sentence(one, account)
+            said.append(told.replace(_COULD, _COULD_STILL) if small and one not in small else told)
     return [Line(said[0], "bold"), *said[1:]] if said else []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from pipebench.results.account import Cause
+from pipebench.results.account import Account, Cause
 from pipebench.results.watched import WatchResult
 
 OfWatch = Literal[
@@ -20,12 +20,14 @@ _LOADING = (
 _ONCE = ("before-loops", "after-loops", "outside-loops")
 _APART = ("memory-growth", "sync-points")  # said besides the first cause, whatever their size
 _MOST_CAUSES, _BESIDE_FIRST = 2, 0.2
+_SMALL = 0.05  # of the run
 
 
 class Beginning(NamedTuple):
     """What the text of a watched run begins with, and its code.
 
-    What is done between the loops is said, too, where it took at least as long as the first cause.
+    What is done between the loops is said, too, where it took at least as long as the first cause. Before causes that
+    could all save little of the run, training comes, or what is done between the loops: see `small_beside`.
 
     With `nothing`, the first sentence says that nothing in the loops is worth a change. Then the `causes` follow, first
     what could save most. Without both, the first sentence is what the verdict on the loop says.
@@ -36,6 +38,21 @@ class Beginning(NamedTuple):
     nothing: bool = False
 
 
+def small_beside(account: Account) -> tuple[Cause, ...]:
+    """The parts beside which all causes of the loops could save little of the run, the largest first.
+
+    They are training, if it takes most of the loops, and what is done between loops. Empty: some cause could save more.
+    """
+    causes = [one for one in account.causes if one.code not in (*_ONCE, "training", *_APART)]
+    recorded_s = account.wall_s - sum(one.s for one in account.rows if one.code == "not-recorded")
+    most_s = max((one.at_most_s for one in causes), default=0.0)
+    if not causes or most_s >= _SMALL * recorded_s:
+        return ()
+    large = [one for one in account.causes if one.code in ("training", "outside-loops")]
+    large = [one for one in large if one.s >= _SMALL * recorded_s]
+    return tuple(sorted(large, key=lambda one: -one.s))
+
+
 def beginning(found: WatchResult) -> Beginning:
     """The code and the first sentences of a watched run, from the same figures."""
     limit, causes = found.verdict.limit, found.account.causes if found.account is not None else ()
@@ -44,7 +61,10 @@ def beginning(found: WatchResult) -> Beginning:
     if found.account is None or not (in_loops or limit in ("data", "training")):
         return Beginning(limit)
     said = in_loops or [one for one in causes if one.code not in _APART]
-    if in_loops:
+    before = small_beside(found.account)
+    if before:
+        said = [*before, *in_loops]
+    elif in_loops:
         said += [one for one in causes if one.code == "outside-loops" and one.s >= in_loops[0].ranked_s]
     said = [*said, *(one for one in causes if one.code in _APART)]
     if not in_loops and not any(one.code in ("outside-loops", "memory-growth") for one in causes):

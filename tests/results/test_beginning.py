@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 from render import made_up
 
-from pipebench.render import watched
+from pipebench.render import watch_account, watched
 from pipebench.results import report
 from pipebench.results.account import Cause
+from pipebench.results.beginning import small_beside
 from pipebench.results.watched import Verdict
 
 RUN = made_up.watched()
@@ -15,6 +16,10 @@ WAIT = Cause("stage", 25.0, 25.0, 1, {"workers": 2, "busy": 0.9})
 VALIDATION = Cause("validation", 30.0, None, 2, {"passes": 2})
 TRAINING = Cause("training", 40.0, None, None, {"phase": "forward", "phase_s": 20.0})
 ONCE, BETWEEN = Cause("before-loops", 30.0), Cause("outside-loops", 12.0)
+SMALL = Cause(
+    "start-up", 4.0, 1.5, 1,
+    {"workers": 1, "start_method": "fork", "passes": 3, "persistent": 0, "ends_s": 1.0, "in_validation": 0},
+)  # fmt: skip
 GROWS = Cause(
     "memory-growth",
     0.0,
@@ -46,6 +51,10 @@ def _run(limit, *causes):
             "Loops that do not train (such as validation) took",
         ),
         (_run("training", WAIT, TRAINING), "data", "stage", "Waiting for the workers of loader 1 took"),
+        (_run("data", SMALL, TRAINING, ONCE), "training", "training", "Training itself took"),
+        (_run("data", SMALL, BETWEEN), "other-cause", "outside-loops", "Between the loops (checkpoints"),
+        (_run("data", SMALL, ONCE), "other-cause", "start-up", "Starting 1 worker (fork)"),  # nothing larger is known
+        (_run("data", VALIDATION, SMALL, TRAINING), "other-cause", "validation", "Loops that do not train"),
         (_run("training", TRAINING, ONCE), "training", "training", "Nothing in the loops of this run, "),
         (_run("data", ONCE), "nothing-to-gain", "before-loops", "Nothing in the loops of this run, "),
         (_run("data"), "nothing-to-gain", None, "Nothing in the loops of this run, "),
@@ -61,3 +70,21 @@ def test_code_and_first_sentence_are_about_the_same(run, code, cause, begins):
     made = report.new(watched=run)
     assert (made.verdict.code, made.verdict.evidence["cause"]) == (code, cause)
     assert watched.whole(run, None).startswith(begins)
+
+
+def test_what_could_save_little_of_the_run_comes_after_training_and_as_little():
+    said = " ".join(str(one) for one in watch_account.causes(_run("data", SMALL, TRAINING, BETWEEN)))
+    assert said.index("Training itself") < said.index("Between the loops") < said.index("Starting 1 worker")
+    assert "persistent_workers=True could still save about 1.50 s (predicted, not tried)." in said
+    said = " ".join(
+        str(one) for one in watch_account.causes(_run("data", replace(SMALL, recoverable_s=25.0), TRAINING))
+    )
+    assert "could save about 25.0 s" in said and "Training itself" not in said
+
+
+def test_beside_which_parts_all_causes_are_small():
+    def parts(*causes):
+        return [one.code for one in small_beside(_run("data", *causes).account)]
+
+    assert parts(SMALL, BETWEEN, TRAINING) == ["training", "outside-loops"]
+    assert parts(SMALL, WAIT, TRAINING) == parts(SMALL, VALIDATION, TRAINING) == parts(TRAINING) == parts(SMALL) == []

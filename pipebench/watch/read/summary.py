@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pipebench.results.batches import DeviceIdle, SpanResult
+from pipebench.results.beginning import small_beside
 from pipebench.results.costs import LoopCosts
 from pipebench.results.watched import LoaderResult, PhaseResult, StageResult, Verdict, WatchResult
 from pipebench.watch.launch.footprint import Footprint
@@ -215,7 +216,8 @@ def _judged(given: _Found, result: WatchResult) -> WatchResult:
     if where is not None and loaders:
         where = with_frozen(dataclasses.replace(where, causes=causes(run, result, where, grows)))
         starts = verdict.single == "left" or verdict.start_iterations  # of these, the start of passes is judged
-        move = move_of_run(next_move, where.causes, given.usable_cores) or known_of_cause(where.causes, result)
+        of_run = move_of_run(next_move, where.causes, given.usable_cores) or known_of_cause(where.causes, result)
+        move = None if small_beside(where) else of_run
         next_move = move if verdict.limit in _JUDGED or starts else None
     next_move = in_its_words(next_move, dataclasses.replace(result, verdict=verdict))
     return dataclasses.replace(result, verdict=verdict, next_move=next_move, account=where)
