@@ -224,6 +224,9 @@ _TRIED = {
 }  # fmt: skip
 
 
+_AFTER_DATA = ("backward", "optimiser")  # the largest phase of a loop: then data is not what to look for
+
+
 def next_command(result: WatchResult, *, of_command: bool) -> str | None:
     """The command to run next, to learn more about what limits the loop. None if there is no such command.
 
@@ -237,6 +240,7 @@ def next_command(result: WatchResult, *, of_command: bool) -> str | None:
         return f"This is rank {rank['rank']} of {rank['of']}. {_of_all_ranks(None if of_command else own)}"
     first = next(iter(result.account.causes), None) if result.account is not None else None
     told = first is not None and "line" in first.values  # where the time goes is known
+    told = told or found.phase in _AFTER_DATA
     if found.limit in ("no-loader", "not-followed") and not (result.spans or found.phase == "prepare" or told):
         return own and (
             f"Then: `pipebench watch --span __main__:FUNCTION {own}`, with the function that gives the loop a batch, "

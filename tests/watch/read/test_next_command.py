@@ -51,6 +51,14 @@ def test_in_a_loop_without_a_loader_no_span_is_asked_for_where_the_line_is_known
     assert next_command(known, of_command=False) is None
 
 
+@pytest.mark.parametrize(("phase", "asked"), [("forward", True), ("before-backward", True), ("optimiser", False)])
+def test_no_span_of_data_is_asked_for_where_another_part_is_the_largest(phase: str, asked: bool) -> None:
+    """A loop of which the optimiser takes most has a small row for data and forward."""
+    found = replace(watched(), verdict=Verdict("no-loader", phase=phase), spans=(), started="train.py")
+    said = next_command(replace(found, account=made_up.account()), of_command=False) or ""
+    assert ("--span" in said) is asked
+
+
 def test_where_no_change_is_certain_the_bound_comes_next_with_its_price() -> None:
     found = replace(watched(), next_move=None, verdict=Verdict("data"), bound=None, started="train.py --lr 3")
     assert next_command(found, of_command=False) == (
