@@ -26,7 +26,7 @@ HOUSE = {
     "programs advice plan packing examination remote loaders engine secrets names beginning verdicts report schema "
     "earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
-    "started worker_moves in_loop run_moves watch_verdict of_passes "
+    "started worker_moves in_loop run_moves watch_verdict of_passes of_training "
     "watch_causes watch_account watch_details watch_drilled watch ranks programs "
     "watched study syncs one_machine same_work ab github calibration advice_reasons advice_lines advice_notes advice "
     "before_after_rows before_after plan functions packing examination remote loaders engine text",
@@ -45,7 +45,7 @@ HOUSE = {
     "watch.worker": "kept_open pickling stack_place padded contents draws fingerprints batch_sums standins fetching",
     "watch.script": "made dividing nested_columns held_models described lost_workers wait_parts arrivals "
     "training_device device_idle main_thread own_steps passes unused_gradients phases backward ranks loop_place "
-    "own_python own_line frozen_modules unused_graphs full_collections busy_threads loop_looks loop_spans "
+    "own_python own_line frozen_modules unused_graphs full_collections busy_threads look_counts loop_looks loop_spans "
     "without_loader left_on optimisers relays same_samples spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting leaving alike dealing in_step edits examining memo asked compared chains row_pieces "
@@ -56,7 +56,7 @@ HOUSE = {
     "collectives bound bound_of_ranks known_table known_lines drilled hand_off script_cpu costs over_time "
     "loop_clock host_use known_move moves locks prepared account verdict waiting stalls series each_loader growing "
     "of_causes full_collections cores_taken pass_causes untrained given_by_each small_batches few_threads "
-    "loop_causes without_workers warming slower_steps frozen_modules busy_threads after_model own_lines causes "
+    "after_model own_lines loop_causes without_workers warming slower_steps frozen_modules busy_threads causes "
     "notes summary one_of_ranks "
     "rank_pace ranks rank_groups programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",

@@ -145,10 +145,10 @@ class FetchSums:
     `core_wait_ns` the time in which it had no core. `process_cpu_ns` and `read_bytes` are of the process since its
     start. `stages_ns` is the exclusive wall time of each stage, by its number; `whole_ns` includes the stages inside,
     of functions. `left` are stages that are timed no longer, each with the stage that has its time since then. `gave`
-    counts the items that each stage of a chain of iterators gave on, by the stage's number.
-    `lengths` are those of single samples. A failed batch counts in `failed` alone. `unused` samples are those of
-    `samples` that no batch holds: of failed ones, and the rest of a dataset with `drop_last`. `content` is of batches
-    that were looked at, `single` of a process's first. `held` is of a loader without workers.
+    counts what each stage of a chain of iterators gave on. `lengths` are those of single samples. A failed batch counts
+    in `failed` alone. `unused` samples are those of `samples` that no batch holds: of failed ones, and the rest with
+    `drop_last`. `content` is of batches that were looked at, `single` of a process's first. `held` is of a loader
+    without workers.
     """
 
     loader: int
@@ -199,8 +199,7 @@ class LoaderFound:
 
     `persistent`: workers live from pass to pass; `can_persist`: a setting can let them. `made`: the calls that led to
     its constructor, the nearest first. `sampler` is the `__iter__` of the script's own sampler or batch sampler, and
-    `sampler_at` where it is written; of torch's, `sampler` is its class. For the others see `script/dividing.py`,
-    `script/nested_columns.py` and `script/held_models.py`.
+    `sampler_at` where it is written; of torch's, `sampler` is its class. For others, see `script/`.
     """
 
     loader: int

@@ -22,8 +22,8 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from types import CodeType, FrameType
+from dataclasses import replace
+from types import FrameType
 from typing import Any, NamedTuple
 
 from pipebench.watch.record.kernel_counts import core_wait_ns
@@ -31,12 +31,11 @@ from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import BETWEEN, LineLooks, LoopLooks, PlaceLooks
 from pipebench.watch.script.busy_threads import BusyThreads
-from pipebench.watch.script.frozen_modules import FrozenModules
 from pipebench.watch.script.full_collections import FullCollections
+from pipebench.watch.script.look_counts import Key, OfLoader, PlaceCount, after_model, told
 from pipebench.watch.script.loop_place import (
     Around,
     Place,
-    called_from,
     leaves_after,
     leaves_before,
     loop_of,
@@ -46,12 +45,10 @@ from pipebench.watch.script.loop_place import (
     note_last,
     own_calls,
     taking,
-    told_at,
 )
 from pipebench.watch.script.own_line import OwnLine, own_line
 from pipebench.watch.script.own_python import placed
 from pipebench.watch.script.unused_gradients import UnusedGradients
-from pipebench.watch.script.unused_graphs import UnusedGraphs
 
 OFTEN_S = 0.01  # between two looks, on average
 RARELY_S = 0.15  # a look takes 20 to 60 µs of the loop's time, and there are two at a time: below 0.1 %
@@ -80,42 +77,6 @@ class _Loop(NamedTuple):
     inside: range | None
 
 
-class _Key(NamedTuple):
-    """Where looks are counted: as in `PlaceLooks`."""
-
-    line: int
-    functions: tuple[str, ...]
-    early: bool = False
-    file: str = ""
-    after: bool = False
-    own: int = 0
-
-
-class _Seen:
-    """What looks at one place found."""
-
-    def __init__(self) -> None:
-        self.looks = self.turns = self.ns = self.cpu_ns = 0
-        self.last = -1
-
-
-@dataclass
-class _OfLoader:
-    """What is not written yet of one loader's loop."""
-
-    file: str = ""
-    turns: int = 0
-    found: dict[_Key, _Seen] = field(default_factory=dict)
-    forward_looks: int = 0
-    later_looks: int = 0
-    lines: Counter[OwnLine] = field(default_factory=Counter)
-    frozen: FrozenModules = field(default_factory=FrozenModules)
-    graphs: UnusedGraphs = field(default_factory=UnusedGraphs)
-    model: dict[CodeType, int] = field(default_factory=dict)  # the lines from the loop to a model's call, first of each
-    sought: bool = False  # whether a look has met forward, and no model yet
-    trained: dict[CodeType, int] = field(default_factory=dict)  # the same to the last step, without a loader
-
-
 class LoopLooker:
     """Looks at the thread that takes batches. `came` is called by it for each batch, and `left` at a pass's end.
 
@@ -135,8 +96,8 @@ class LoopLooker:
         self._process = 0
         self._stop, self._gone = _thread.allocate_lock(), _thread.allocate_lock()
         self._on = self._runs = False
-        self._of: dict[int, _OfLoader] = {}
-        self._before: tuple[_Key, int, int, int] | None = None
+        self._of: dict[int, OfLoader] = {}
+        self._before: tuple[Key, int, int, int] | None = None
         self._line: OwnLine | None = None  # where the present look found Python at work, if that is before a backward
         self._looks = self._searched = 0  # so far, by the threads before each fork, too
         self._due = self._used = 0  # of the next look: its moment, and what the loop's thread needs until then at most
@@ -200,7 +161,7 @@ class LoopLooker:
             return
         own = self._of.get(loader)
         if own is None:
-            own = self._of[loader] = _OfLoader(loop.frame.f_code.co_filename)
+            own = self._of[loader] = OfLoader(loop.frame.f_code.co_filename)
         own.turns += 1
         own.frozen.turns += 1
         self._loop = _Loop(loader, id(loop.frame), self._turn, loop.inside)
@@ -219,8 +180,8 @@ class LoopLooker:
             ]
             lines = [LineLooks(*one, looks) for one, looks in list(own.lines.items())]
             looks = own.forward_looks, own.later_looks, *own.frozen.found(self.gradients, loader), lines
-            looks += self.collected.take(loader), *own.graphs.take()
-            self.recording.write(LoopLooks(loader, own.file, own.turns, places, *looks))
+            seen = (*looks, self.collected.take(loader), *own.graphs.take())
+            self.recording.write(LoopLooks(loader, own.file, own.turns, places, *seen))
         self.others.write()
 
     def end(self) -> None:
@@ -316,7 +277,7 @@ class LoopLooker:
         same = before is not None and before[:2] == (began, loop.turn)
         if again and not same:
             return
-        one = own.found.setdefault(key, _Seen())
+        one = own.found.setdefault(key, PlaceCount())
         if not again:
             one.looks += 1
             one.turns += one.last != loop.turn
@@ -341,20 +302,20 @@ class LoopLooker:
         elif place.models:
             own.frozen.note(module_calls(frame, loop.frame), self.gradients)
 
-    def _key(self, loop: _Loop, own: _OfLoader, place: Place, again: bool) -> _Key | None:
+    def _key(self, loop: _Loop, own: OfLoader, place: Place, again: bool) -> Key | None:
         """Where a look is counted. None: at training, of which forward is only counted."""
         forward = self.early(loop.loader)
         trains = place.trains or (place.in_step and not forward)  # before the backward, that is a closure
         leaves = leaves_before(place.path, own.model) if forward and not trains else None
         if leaves is not None:
-            return _told(own, place, leaves, early=True)
+            return told(own, place, leaves, early=True)
         late = leaves_after(place.path, own.trained) if forward and not trains else None
         if late is not None:
-            return _told(own, place, late, early=True)._replace(after=True)
+            return told(own, place, late, early=True)._replace(after=True)
         if loop.loader == BETWEEN:
-            return _told(own, place, 0, early=False)._replace(own=own_calls(place.path))
+            return told(own, place, 0, early=False)._replace(own=own_calls(place.path))
         if not (forward or trains):
-            return _Key(place.line, place.functions)
+            return Key(place.line, place.functions)
         if forward and place.models:
             note_first(own.model, place.path)
         own.sought = forward and not own.model
@@ -362,25 +323,11 @@ class LoopLooker:
             own.forward_looks += 1
             if self._line is not None and (self._line in own.lines or len(own.lines) < _MOST_PLACES):
                 own.lines[self._line] += 1
-        return _after(own, place) if forward else None
+        return after_model(own, place) if forward else None
 
     def _needed_ns(self) -> int:
         """The nanoseconds in which the thread of the loop has used a core so far, or waited for one."""
         return time.clock_gettime_ns(self._clock) + core_wait_ns(self._native) if self._clock is not None else 0
-
-
-def _after(own: _OfLoader, place: Place) -> _Key | None:
-    """Where a look is counted that found Python at work between the model and the backward; None: it did not."""
-    leaves = leaves_after(place.path, own.model) if place.python and not place.trains else None
-    return None if leaves is None else _told(own, place, leaves, early=False)._replace(after=True)
-
-
-def _told(own: _OfLoader, place: Place, at: int, *, early: bool) -> _Key:
-    """Where a look is counted of which the user's own line is told, as near as possible to the call number `at`."""
-    told = told_at(place.path, at)
-    code, line = place.path[told]
-    file = code.co_filename
-    return _Key(line, called_from(place.path, max(told, at)), early, "" if file == own.file else file)
 
 
 @functools.cache
