@@ -98,15 +98,15 @@ def validation(one: Cause, values: Any, part: str) -> str:
             f" Besides loading, a sample takes {seconds(values['sample_s'])} there, and {seconds(values['trained_s'])} "
             f"in training. Larger batches could save about {seconds(values['larger_s'])} (predicted, not tried)."
         )
+    said += _less_often(values)
+    if (waits := values.get("waits_s", 0.0)) >= LITTLE * one.s > 0:
+        said += f" Up to {seconds(waits)} of that could be saved by faster loading (predicted, not tried)."
     if "graphs" in values:
         said += (
             " Their forward keeps graphs for gradients, and no gradient was seen to be computed there. Unless they are "
             "used later, torch.inference_mode() or torch.no_grad() around them saves time and memory (how much is not "
             "known)."
         )
-    said += _less_often(values)
-    if (waits := values.get("waits_s", 0.0)) >= LITTLE * one.s > 0:
-        said += f" Up to {seconds(waits)} of that could be saved by faster loading (predicted, not tried)."
     if "kept" in values:
         said += " Training takes no batch from a loader. If it uses these, take them from the loader in the training "
         said += "loop: then workers make them meanwhile."

@@ -88,6 +88,16 @@ def small_batches(one: Cause, values: Any, part: str) -> str:
     )
 
 
+def optimiser(values: Any, part: str) -> str:
+    """The sentence on an optimiser that steps over rows without a gradient, whose steps took `part`."""
+    return (
+        f"The steps of {values['name']} took {part}. They go over {values['rows']:,} rows of its largest parameter, "
+        f"of which about {percent(values['touched'])} have a gradient, as of an embedding. With sparse=True in its "
+        "nn.Embedding, and an optimiser of its own for it (SparseAdam, or SGD without momentum), only these rows are "
+        "stepped: training differs a little, and what that saves is not known."
+    )
+
+
 def training(one: Cause, values: Any, part: str) -> str:
     """The sentence on training itself, which took `part`."""
     first = f" Its first iteration took {seconds(values['first_s'])} of that, once." if "first_s" in values else ""

@@ -321,6 +321,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "slower-steps": of_training.slower_steps,
     "frozen-module": of_training.frozen,
     "unused-gradients": of_training.unused,
+    "optimiser": lambda one, values, part: of_training.optimiser(values, part),
     "training": of_training.training,
     "outside-loops": lambda one, values, part: in_loop.between(values, part),
     "before-loops": lambda one, values, part: f"Imports, data set and model, before the first loop, took {part}, once.",

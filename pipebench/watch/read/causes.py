@@ -25,7 +25,7 @@ from pipebench.watch.read.hand_off import one_by_one
 from pipebench.watch.read.host_use import worker_threads
 from pipebench.watch.read.in_loop import between_loops
 from pipebench.watch.read.locks import at_lock
-from pipebench.watch.read.loop_causes import callbacks, left_on, padding, preparing, training
+from pipebench.watch.read.loop_causes import callbacks, left_on, optimiser, padding, preparing, training
 from pipebench.watch.read.moves import (
     FIRST,
     LEAST_CORES,
@@ -347,8 +347,8 @@ def memory(seen: Seen) -> Iterable[Cause]:
 KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
     left_on, given_by_each, start_up, dataset_anew, warming, validation, sampler, hand_off, _plain("pin", "pin"),
     _plain("host-to-device", "host-to-device", on_device=True), preparing, padding, callbacks, slower_steps,
-    full_collections, frozen_modules, unused_gradients, busy_threads, python_loops, in_python, spans, small_batches,
-    few_threads, no_workers, competing, short_of_cores, cores_taken, waiting,
+    full_collections, optimiser, frozen_modules, unused_gradients, busy_threads, python_loops, in_python, spans,
+    small_batches, few_threads, no_workers, competing, short_of_cores, cores_taken, waiting,
 )  # fmt: skip
 
 

@@ -15,10 +15,12 @@ from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.own_lines import seen_in_forward
 from pipebench.watch.read.prepared import ROW, idle_of, moved, prepared
 from pipebench.watch.read.small_batches import of_few_samples
-from pipebench.watch.record.program_lines import LeftOn
+from pipebench.watch.record.program_lines import GradientRows, LeftOn
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
 
 _FIRST = 0.2  # of training: a first iteration that is mentioned
+_LARGE_STEPS = 0.3  # of the loops
+_FEW_ROWS = 0.1  # of a parameter
 
 
 def tools_on(run: Run) -> str:
@@ -31,6 +33,18 @@ def left_on(seen: Seen) -> Iterable[Cause]:
     """Tools that slow each step. By how much is not known: all other figures hold only with them."""
     if tools := tools_on(seen.run):
         yield Cause("left-on", seen.s("forward", "before-backward", "backward", "optimiser"), values={"tools": tools})
+
+
+def optimiser(seen: Seen) -> Iterable[Cause]:
+    """Steps over rows of which hardly any has a gradient, as of an embedding. What they save is not known."""
+    spent = seen.s("optimiser")
+    lines = [line for process in seen.run.of_script() for line in process.of(GradientRows)]
+    most = max(lines, key=lambda one: one.largest, default=None)
+    if most is None or spent < _LARGE_STEPS * seen.loops_s or 2 * most.largest < most.numbers:
+        return
+    touched = max(one.touched / one.looked for one in lines if one.largest == most.largest)
+    if touched <= _FEW_ROWS:
+        yield Cause("optimiser", spent, values={"name": most.name, "rows": most.rows, "touched": touched})
 
 
 def callbacks(seen: Seen) -> Iterable[Cause]:

@@ -54,6 +54,21 @@ class LeftOn:
 
 
 @line
+class GradientRows:
+    """An optimiser over so many `numbers`, of which its `largest` parameter has so many, in `rows`.
+
+    Of `looked` of these rows, `touched` had a gradient that is not zero.
+    """
+
+    name: str
+    numbers: int
+    largest: int
+    rows: int
+    looked: int
+    touched: int
+
+
+@line
 class ProgramFailed:
     """The exception that no code of the program caught, in one line."""
 
@@ -88,4 +103,4 @@ class OwnSteps:
     steps: list[OwnStep] = field(default_factory=list)
 
 
-ProgramLine: TypeAlias = ProgramStarted | RankFound | CoresAllowed | LeftOn | OwnSteps | ProgramFailed
+ProgramLine: TypeAlias = ProgramStarted | RankFound | CoresAllowed | LeftOn | OwnSteps | GradientRows | ProgramFailed

@@ -12,6 +12,7 @@ from typing import Any
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.record_file import OPTIMISER, OTHER
 from pipebench.watch.script.backward import compiling
+from pipebench.watch.script.gradient_rows import RowLooks
 from pipebench.watch.script.left_on import LeftOnTools
 from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.script.without_loader import LoopWithoutLoader
@@ -28,6 +29,7 @@ class _Hooks:
         self._loop = loop
         self._bare = LoopWithoutLoader(loop)
         self._tools = LeftOnTools(loop.recording)
+        self._rows = RowLooks(loop.recording)
 
     @unseen
     def before(self, optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -59,6 +61,7 @@ class _Hooks:
                 this.device.trained()
         if loop.own is not None and loop.account.here():
             loop.own.stepped([one.loader for one in loop.here.open])
+        self._rows.stepped(optimiser)
         loop.recording.guarded("finding a loop without a loader", lambda: self._bare.stepped(id(optimiser)))
 
 

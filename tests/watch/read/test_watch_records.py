@@ -65,6 +65,7 @@ LINES: list[lines.Line] = [
     lines.SpanNotFound("train:load", "function"),
     worker_lines.WorkerGone(10, -9),
     worker_lines.KeptOpen(1),
+    program_lines.GradientRows("Adam", 30, 20, 5, 5, 1),
     bound_lines.BoundPlan(
         1, 100, 5, 6, 2, 1000, 32, False, [bound_lines.Reason("bound-bursts", {"batches": 3, "workers": 2})]
     ),
