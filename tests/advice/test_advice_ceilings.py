@@ -163,34 +163,21 @@ def test_what_rests_on_a_device_is_not_verified_there():
     assert on_host.how == callbacks.HOW and on_device.how == (*callbacks.HOW, "Not verified on a GPU.")
 
 
-def _validating(batch, batches, iteration_s=0.02):
+def _validating(batch):
     """Validation takes 20 s in 2 passes, and training has batches of 64 samples."""
     found = _seen(forward=(20.0, 1, None), validation=(20.0, 2, None))
-    account = found.watched.account
-    rows = tuple(replace(one, passes=2) if one.code == "validation" else one for one in account.rows)
-    values = {"passes": 2, "batch": batch, "trains": 64}
-    account = replace(account, rows=rows, causes=(Cause("validation", 20.0, None, 2, values),))
-    return replace(
-        found,
-        watched=replace(found.watched, account=account),
-        loader=replace(found.loader, s_per_iteration=iteration_s),
-        settings={"batch_size": 64},
-        all_made={1: MADE, 2: replace(MADE, line=9, batches=batches)},
-    )
+    cause = Cause("validation", 20.0, None, 2, {"passes": 2, "batch": batch, "trains": 64})
+    return replace(found, watched=replace(found.watched, account=replace(found.watched.account, causes=(cause,))))
 
 
-def test_larger_batches_come_first_where_a_sample_takes_longer_in_validation_than_in_training():
-    found = validation.propose(_validating(1, 10_000), [])  # 1 ms of each of its samples, and 0.3 ms in training
-    assert found.title == "validation in larger batches, or half as often" and found.predicted == pytest.approx(40 / 30)
-    assert found.how[0].startswith("Give its loader a larger batch_size: a batch has 1 here, and 64 in training.")
-    for seen_ in (
-        _validating(32, 10_000),  # 0.03 ms: it is the number of its samples that takes the time
-        _validating(1, 10_000, iteration_s=0.1),
-        _validating(1, None),
-    ):
-        other = validation.propose(seen_, [])
-        assert other.title == "validation half as often" and other.how[0] == validation.HOW[0]
-        assert other.how[1].startswith("Or, first, give its loader a larger batch_size") and other.predicted == 40 / 30
+def test_larger_batches_come_first_where_those_of_validation_are_much_smaller():
+    for batch in (1, 8):
+        found = validation.propose(_validating(batch), [])
+        assert found.title == "validation in larger batches, or half as often" and found.predicted == 40 / 30
+        assert found.how[0].startswith(f"Give its loader a larger batch_size: a batch has {batch} here, and 64 in")
+    other = validation.propose(_validating(32), [])
+    assert other.title == "validation half as often" and other.how[0] == validation.HOW[0]
+    assert other.how[1].startswith("Or, first, give its loader a larger batch_size") and other.predicted == 40 / 30
 
 
 def test_small_parts_of_the_script_are_not_mentioned():
