@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from made_up_trials import host, seen
 
-from pipebench.remedies import slow_lines
 from pipebench.render import layout
 from pipebench.render.advice import parts
 from pipebench.results.advice import Advice, Change, Finding, Place
 from pipebench.results.drilled import DrilledLine, DrilledRow
 from pipebench.stats import Speedup
+from pipebench.watch.read import known_table
 
 ADVICE = Advice((), None, 1, "/nowhere/train.py", 21, 32.0, 8.3, "done", most=3.2)
 LEFT = Finding(Change("num_workers", {"num_workers": 2}, "+1 process"), "not-tried", by="passes", reason="budget")
@@ -56,7 +56,7 @@ def test_a_prediction_of_nothing_is_no_row_of_the_short_report():
     assert "Remedies" not in _said(only) and "No remedy was tried long enough" in _said(only)
 
 
-@pytest.mark.parametrize("known", slow_lines.KNOWN)
+@pytest.mark.parametrize("known", known_table.KNOWN)
 def test_what_to_write_is_broken_where_the_page_ends(known):
     change = Change("slow_lines", {}, title=known.title, predicted=2.0, how=known.how, of_script=True,
                     at=Place("Clips.read", "/nowhere/train.py", 5))  # fmt: skip

@@ -299,7 +299,7 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
     place: dict[str, Any] = {name: first.values[name] for name in ("function", "file", "line") if name in first.values}
     place |= {"rests": True} if "rests" in first.values else {}
     if action is None:
-        if move is None and float(first.values.get("core_s", 0.0)) >= _MOSTLY * first.s > 0 and "stage" in first.values:
+        if move is None and first.values.get("core_s") and "stage" in first.values:
             return _of_cause(first, usable_cores)
         same = move is not None and move.wait_part == first.code
         return replace(move, **place) if same and move is not None else move

@@ -25,7 +25,7 @@ def test_the_note_on_validation(loader, kept, used, later, noted):
     run = Planted()
     run.loader(**TRAINS)
     run.loader(2, trains=False, other=200)  # too short for a cause
-    run.lines += [LoopLooks(loader, "val.py", 100, [], 0, later, [], kept, used)]
+    run.lines += [LoopLooks(loader, "val.py", 100, [], 0, later, kept=kept, used=used)]
     found = summarise([Process(run.lines)], WatchOptions(), 0, 4.0, lived=(0, run.now + MS))
     told = [sentence(one) for one in found.notes if one.code == "unused-graphs"]
     assert bool(told) is noted
@@ -40,7 +40,7 @@ def test_a_loader_in_step_with_one_that_trains_has_no_loop_of_its_own():
     run = Planted()
     run.loader(**TRAINS)
     run.loader(2, trains=False, other=500)
-    run.lines += [LoopLooks(2, "train.py", 100, [], 0, 20, [], 10, 0), LoadersTogether(1, 2)]
+    run.lines += [LoopLooks(2, "train.py", 100, [], 0, 20, kept=10, used=0), LoadersTogether(1, 2)]
     found = summarise([Process(run.lines)], WatchOptions(), 0, 4.0, lived=(0, run.now + MS))
     assert "unused-graphs" not in {one.code for one in found.notes}
 
@@ -49,7 +49,7 @@ def test_the_cause_says_it_where_there_is_one():
     run = Planted()
     run.loader(**TRAINS)
     run.loader(2, trains=False, other=2000, wait_for_worker=500)
-    run.lines += [LoopLooks(2, "val.py", 100, [], 0, 20, [], 10, 0)]
+    run.lines += [LoopLooks(2, "val.py", 100, [], 0, 20, kept=10, used=0)]
     found = summarise([Process(run.lines)], WatchOptions(), 0, 4.0, lived=(0, run.now + MS))
     assert "unused-graphs" not in {one.code for one in found.notes}
     assert "no gradient was seen to be computed there. Unless they are used later, torch.inference_mode()" in said(
