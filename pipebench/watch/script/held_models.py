@@ -5,6 +5,7 @@ Only their attributes and types are looked at, so no code of the script runs.
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections.abc import Iterable, Iterator
@@ -58,6 +59,8 @@ def _may_hold(module: str) -> bool:
 
 
 def _attributes(holder: Any) -> Iterable[tuple[str, Any]]:
+    if issubclass(type(holder), functools.partial):  # it makes its own when it is asked, and then pickles otherwise
+        return []
     try:
         held = object.__getattribute__(holder, "__dict__")
     except Exception:  # it has none, or one of its own making

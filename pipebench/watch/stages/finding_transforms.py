@@ -142,7 +142,7 @@ def _transforms(dataset: Any, data: list[Any]) -> Iterator[tuple[Any, Any, Any, 
     waiting = [dataset]
     while waiting and len(seen) < _MOST_OBJECTS:
         holder = waiting.pop(0)
-        if id(holder) in seen or not _has_attributes(holder) or isinstance(holder, (type, types.ModuleType)):
+        if id(holder) in seen or not has_attributes(holder) or isinstance(holder, (type, types.ModuleType)):
             continue
         seen.add(id(holder))
         watched = watched_by_library(type(holder))
@@ -154,7 +154,7 @@ def _transforms(dataset: Any, data: list[Any]) -> Iterator[tuple[Any, Any, Any, 
                 yield container, place, found, watched
 
 
-def _has_attributes(one: Any) -> bool:
+def has_attributes(one: Any) -> bool:
     """Whether an object has a `__dict__`. A partial makes its own when it is asked, and then pickles otherwise."""
     return not isinstance(one, functools.partial) and hasattr(one, "__dict__")
 
@@ -201,7 +201,7 @@ def _entries(attributes: Any, name: Any, value: Any) -> list[tuple[Any, Any, Any
 
 def _holds_transforms(value: Any) -> bool:
     """Whether this is a Compose of any library: it can be called and has a list or dict `transforms`."""
-    if not _is_transform(value) or not _has_attributes(value):
+    if not _is_transform(value) or not has_attributes(value):
         return False
     own = vars(value)
     found = next((own[name] for name in _STEPS if name in own), None)
@@ -221,7 +221,7 @@ def _modules(value: Any) -> list[Any] | None:
 
 def _arguments(stage: Any) -> list[Any]:
     """The functions that a webdataset stage calls, or the stage itself if it is an object of the script."""
-    if isinstance(stage, FUNCTIONS) or not _has_attributes(stage):
+    if isinstance(stage, FUNCTIONS) or not has_attributes(stage):
         return []
     own = vars(stage)
     arguments, named = own.get("args"), own.get("kw")

@@ -18,6 +18,7 @@ from pipebench.watch.record.from_handlers import forgiving
 from pipebench.watch.record.positions import Positions, moved, positions, received
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.worker_lines import KeptOpen
+from pipebench.watch.stages.finding_transforms import has_attributes
 
 _FETCHES = 3  # the first ones: a look takes some microseconds for each open file
 _OFTEN = 2  # of them: what another thread receives meanwhile, as an answer to a logger, comes seldom
@@ -101,7 +102,7 @@ def within(dataset: Any) -> list[Any]:
     for _ in range(_DEEPEST):
         with forgiving():  # its attributes may be of any kind
             inner = [one for kept in map(vars, found) for one in (kept.get("dataset"), *_several(kept.get("datasets")))]
-            found += [one for one in inner if hasattr(one, "__dict__") and not any(one is each for each in found)]
+            found += [one for one in inner if has_attributes(one) and not any(one is each for each in found)]
     return found
 
 
