@@ -75,7 +75,7 @@ class Held:
         try:
             number = one.fileno()
             kept = os.fstat(number)
-        except (OSError, ValueError):  # it is closed, or no file of the system
+        except Exception:  # it is closed, or no file of the system; a class of the script's may raise anything
             return False
         return (number, kept.st_dev, kept.st_ino) in self._known
 
