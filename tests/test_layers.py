@@ -56,7 +56,7 @@ HOUSE = {
     "watch.read": "decoding gather described begins device_idle like_a_device in_loop together settled all_made "
     "collectives bound bound_of_ranks known_table known_lines drilled hand_off script_cpu costs over_time "
     "loop_clock host_use known_move moves locks prepared account verdict waiting stalls series each_loader growing "
-    "of_causes full_collections cores_taken pass_causes untrained given_by_each small_batches few_threads "
+    "of_causes full_collections cores_taken pass_causes untrained given_by_each in_vain small_batches few_threads "
     "after_model own_lines loop_causes without_workers warming slower_steps frozen_modules busy_threads causes "
     "notes summary one_of_ranks "
     "rank_pace ranks rank_groups programs merged",
@@ -67,8 +67,8 @@ HOUSE = {
     "remedies": "seen source decorated opening files as_tensors bytes_across cache callbacks copies decoders "
     "divide_first earlier resize_first crop_first draft packed_crops from_bytes getitems in_one_tensor in_order kept "
     "knock_out lookup opencv_resize persistent_workers num_workers in_workers one_iterator one_thread padding "
-    "like_lengths one_row pin_memory prefetch_factor ring_collate sampler_ahead slow_lines spread_evenly start_method "
-    "unlocked validation",
+    "like_lengths one_row pin_memory prefetch_factor ring_collate sampler_ahead select_first slow_lines "
+    "spread_evenly start_method unlocked validation",
     "advise": "judging streams main_loader whole_run sync_cause shared_resource trial conductor snippet tail live_run "
     "command",
     "before_after": "loaders estimates figures watched differing whole",

@@ -26,6 +26,7 @@ _SLOWER = 0.95  # below it, a change has made the script slower; less is within 
 _CAUSES = {
     "sampler_ahead": "sampler", "callbacks": "callbacks", "validation": "validation", "in_workers": "prepare",
     "padding": "padding", "like_lengths": "unequal-lengths", "divide_first": "each-makes-all",
+    "select_first": "made-in-vain",
     "one_row": "many-tensors", "spread_evenly": "uneven-workers", "one_iterator": "new-iterators",
 }  # fmt: skip
 # The words of verdicts in lines that do not have `of_script`.

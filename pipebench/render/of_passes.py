@@ -80,11 +80,16 @@ def warm_up(one: Cause, values: Any, part: str) -> str:
 
 def new_iterators(one: Cause, values: Any, part: str) -> str:
     used = values["passes"]
-    return (
-        f"New iterators over loader {one.loader} took {part}: each of {used} gave one batch, as next(iter(loader)) "
-        f"does, and threw away what {'the' if values['persistent'] else 'its new'} workers had made ahead "
-        f"({values['made']} batches were made for these {used})." + saving(one, "One iterator for all steps")
+    said = (
+        f"New iterators over loader {one.loader} took {part}: each of {used} gave one batch, as next(iter(loader)) does"
     )
+    if not values["workers"]:
+        said += ", and its sampler began anew for it."
+    else:
+        workers = "the" if values["persistent"] else "its new"
+        said += f", and threw away what {workers} workers had made ahead ({values['made']} batches were made for these "
+        said += f"{used})."
+    return said + saving(one, "One iterator for all steps")
 
 
 def validation(one: Cause, values: Any, part: str) -> str:

@@ -122,6 +122,10 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
         "info = torch.utils.data.get_worker_info(): of files, files[info.id::info.num_workers]; of samples, each "
         "info.num_workers-th one from info.id on. Without workers, info is None"
     ),
+    "select-first": lambda move: (
+        f"in the stream of loader {move.loader}, select samples before they are decoded and transformed, by what is "
+        "known of them then, such as their metadata"
+    ),
     "divide-first": lambda move: (
         f"let each worker of loader {move.loader} choose its part before it decodes and transforms: by "
         "get_worker_info(), among the files or the raw samples"

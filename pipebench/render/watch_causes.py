@@ -273,6 +273,10 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
         f"runs {values['times']:.1f} times for each. More workers bring nothing then."
         + saving(one, "Choosing the part before the work")
     ),
+    "made-in-vain": lambda one, values, part: (
+        f"{_waits(one, part)}. Their stream drops {percent(values['dropped'])} of {values['made']:,} samples by a "
+        f"select after {values['stage']} has made them." + saving(one, "Selecting them before")
+    ),
     "each-gives-all": lambda one, values, part: (
         f"Each of the {values['workers']} workers of loader {one.loader} gives all samples of {values['function']}, so "
         f"a pass has each sample {values['workers']} times: their first {values['same']} batches are the same, and "

@@ -123,7 +123,10 @@ def _from(values: Values) -> str:
     return f", first {seconds(values['at_s'])} after its start" if "at_s" in values else ""
 
 
-_TOOLS = {"anomaly-detection": "anomaly detection of torch.autograd", "profiler": "a profiler of torch"}
+_TOOLS = {
+    "anomaly-detection": "anomaly detection of torch.autograd", "profiler": "a profiler of torch",
+    "float16": "float16 (autocast or half()) on a CPU without instructions for it",
+}  # fmt: skip
 
 
 def tools(names: str) -> str:

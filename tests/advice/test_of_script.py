@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from made_up_trials import seen
 
-from pipebench.remedies import divide_first, in_workers, like_lengths, one_row, padding
+from pipebench.remedies import divide_first, in_workers, like_lengths, one_row, padding, select_first
 from pipebench.results.account import Account, AccountRow, Cause
 
 PLACE = {"file": "train.py", "line": 71, "function": "augment"}
@@ -19,6 +19,7 @@ PLACE = {"file": "train.py", "line": 71, "function": "augment"}
         (one_row, Cause("many-tensors", 4.0, 4.0, 1, {"tensors": 301}), "as one array or tensor"),
         (like_lengths, Cause("unequal-lengths", 4.0, 4.0, 1, {"share": 0.8}), "sort each stretch"),
         (divide_first, Cause("each-makes-all", 4.0, 4.0, 1, {"times": 2.0}), "files[info.id :: info.num_workers]"),
+        (select_first, Cause("made-in-vain", 4.0, 4.0, 1, {"dropped": 0.7}), ".decode(only='json')"),
     ],
 )
 def test_its_gain_is_predicted_from_what_the_cause_could_save(remedy, cause, how):
@@ -28,7 +29,7 @@ def test_its_gain_is_predicted_from_what_the_cause_could_save(remedy, cause, how
     assert found.predicted == pytest.approx(12 / 8)
 
 
-@pytest.mark.parametrize("remedy", [in_workers, padding, like_lengths, divide_first, one_row])
+@pytest.mark.parametrize("remedy", [in_workers, padding, like_lengths, divide_first, one_row, select_first])
 @pytest.mark.parametrize(
     "cause",
     [
@@ -38,6 +39,7 @@ def test_its_gain_is_predicted_from_what_the_cause_could_save(remedy, cause, how
         Cause("padding", 0.1, 0.1, 1),
         Cause("unequal-lengths", 0.1, 0.1, 1),
         Cause("each-makes-all", 0.1, 0.1, 1),
+        Cause("made-in-vain", 0.1, 0.1, 1),
     ],
 )
 def test_without_the_cause_or_a_saving_worth_it_nothing_is_proposed(remedy, cause):

@@ -118,13 +118,13 @@ class WatchedScript:
             return
         if self.trying is not None:
             self._looks_by(self.trying.looker)
-            self.loop.without_loader = self.trying.stepped
+            self.loop.without_loader, self.loop.at_backward = self.trying.stepped, self.trying.looker.at_backward
             self.trying.watch(module)
         elif self.bound is None:
             self.looker = LoopLooker(self.recording, RARELY_S)
             self._looks_by(self.looker)
             self.looker.collected.install(self.recording.patches)
-            self.loop.without_loader = self.looker.stepped
+            self.loop.without_loader, self.loop.at_backward = self.looker.stepped, self.looker.at_backward
             watch_next(self.looker, self.recording.patches, module._BaseDataLoaderIter, self._number_of)
         watch_dataloader(self.loaders, module)
 

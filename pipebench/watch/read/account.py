@@ -308,13 +308,13 @@ def throws_away(run: Run, one: LoaderFound) -> bool:
     So does `next(iter(loader))` in each step. Workers that do not live on start anew there, too: a single batch now
     and then, as for validation, is then another matter. Where no other loop trains, several of them are of the steps.
     """
-    if not one.workers or single(run, one.loader) != "left":
+    if single(run, one.loader) != "left":
         return False
     script = run.of_script()
     passes = sum(begun.loader == one.loader for process in script for begun in process.of(PassBegun))
     steps = sum(line.trained for process in script for line in process.of(LoopSums))
-    of_steps = 2 * passes >= steps if steps else passes >= _STEPS
-    return one.persistent or of_steps
+    of_steps = 2 * passes >= max(steps, _STEPS) if steps else passes >= _STEPS
+    return (one.persistent and one.workers > 0) or of_steps
 
 
 def _one_iterator_ns(run: Run, one: LoaderFound, spent: Spent) -> dict[Place, dict[str, int]]:
@@ -324,7 +324,7 @@ def _one_iterator_ns(run: Run, one: LoaderFound, spent: Spent) -> dict[Place, di
     """
     records = [record for _, record in run.sums(one.loader)]
     busy, batches = sum(record.busy_ns for record in records), sum(record.batches for record in records)
-    each, start = busy // max(1, batches) // one.workers, ROWS.index("start-up")
+    each, start = busy // max(1, batches) // max(1, one.workers), ROWS.index("start-up")
     end = ROWS.index("end-of-pass")
     passes = sorted(place for place in spent.passes if place[0] == one.loader)
     return {

@@ -24,6 +24,7 @@ from pipebench.watch.read.growing import Grown
 from pipebench.watch.read.hand_off import one_by_one
 from pipebench.watch.read.host_use import worker_threads
 from pipebench.watch.read.in_loop import between_loops
+from pipebench.watch.read.in_vain import in_vain
 from pipebench.watch.read.locks import at_lock
 from pipebench.watch.read.loop_causes import callbacks, left_on, optimiser, padding, preparing, training
 from pipebench.watch.read.moves import (
@@ -125,21 +126,36 @@ def waiting(seen: Seen) -> Iterable[Cause]:
         if not waited or not any(worker.busy_s for worker in workers):
             continue
         whole = Cause("", waited, saved, one.loader, values)
-        if (slow := slow_hand_off(seen.result, one)) is not None:
-            values = {**whole.values, "pickle_s": slow[0], "make_s": slow[1], **_crossing(seen)}
-            yield replace(whole, code="pickling", values=values)
-            continue
-        if (few := _few_cores(seen, one, workers, whole)) is not None:
-            yield few
-            continue
-        if busy >= _BUSY and (times := times_made(seen.run, one.loader)) is not None:
-            made = replace(whole, code="each-makes-all", values={**values, "times": times})
-            yield _with_cores(seen, one, made, sum(map(cores_of, workers)))
+        if (only := _only(seen, one, workers, whole, busy)) is not None:
+            yield only
             continue
         found = [*(_busy(seen, one, workers, whole) if busy >= _BUSY else _resting(seen, one, workers, whole, busy))]
         if not found:
             found = [replace(whole, code="waiting")]
         yield from (replace(cause, unsure=True) for cause in found) if len(found) > 1 else found
+
+
+def _only(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole: Cause, busy: float) -> Cause | None:
+    """A cause beside which no other one is told: a slow hand-off, few cores, or work that is not needed."""
+    if (slow := slow_hand_off(seen.result, one)) is not None:
+        told: dict[str, str | int | float] = {**whole.values, "pickle_s": slow[0], "make_s": slow[1], **_crossing(seen)}
+        return replace(whole, code="pickling", values=told)
+    if (few := _few_cores(seen, one, workers, whole)) is not None:
+        return few
+    return _not_needed(seen, one, workers, whole) if busy >= _BUSY else None
+
+
+def _not_needed(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole: Cause) -> Cause | None:
+    """Workers of a stream that make samples which they do not give: all samples each, or some that they drop."""
+    if (times := times_made(seen.run, one.loader)) is not None:
+        values: dict[str, str | int | float] = {**whole.values, "times": times}
+        made = replace(whole, code="each-makes-all", values=values)
+        return _with_cores(seen, one, made, sum(map(cores_of, workers)))
+    if (vain := in_vain(seen, one)) is None:
+        return None
+    told: dict[str, str | int | float] = {"made": vain.made, "dropped": vain.dropped, "stage": vain.stage}
+    saved = None if whole.recoverable_s is None else min(whole.recoverable_s, vain.s)
+    return replace(whole, code="made-in-vain", recoverable_s=saved, values={**whole.values, **told})
 
 
 def _few_cores(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole: Cause) -> Cause | None:

@@ -271,7 +271,7 @@ _OF_RUN = {
     "python-loops": "vectorise", "own-lines": "less-python", "left-on": "switch-off",
     "garbage-collection": "collect-less", "small-batches": "larger-batches", "few-threads": "more-threads",
     "padding": "pad-to-longest", "unequal-lengths": "batch-by-length", "few-cores": "use-all-cores",
-    "each-makes-all": "divide-first", "each-gives-all": "divide-stream",
+    "each-makes-all": "divide-first", "each-gives-all": "divide-stream", "made-in-vain": "select-first",
     "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly",
     "periodic-stalls": "raise-prefetch-factor", "head-of-line": "any-order",
     "workers-compete": "lower-num-workers", "slower-steps": "keep-less",

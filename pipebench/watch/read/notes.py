@@ -8,6 +8,7 @@ from pipebench.host.children import named
 from pipebench.results.watched import LoaderResult, Note, StageResult
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.standstill import Standstill
+from pipebench.watch.read.described import single
 from pipebench.watch.read.gather import Process, Run, loaders_found
 from pipebench.watch.read.loop_causes import tools_on
 from pipebench.watch.read.untrained import keeps_graphs
@@ -32,7 +33,7 @@ def loader_notes(run: Run, loaders: tuple[LoaderResult, ...]) -> Iterator[Note]:
             yield Note("failed-batches", {"loader": one.loader, "batches": one.failed_batches})
         yield from _hidden(run, one.loader)
         yield from _doubles(run, one.loader)
-        if keeps_graphs(run, one):
+        if keeps_graphs(run, one) and single(run, one.loader) != "left":  # its batches are of the steps
             yield Note("unused-graphs", {"loader": one.loader, "dataset": one.dataset})
         turns = run.turns(one.loader)
         if own := sum(record.after_loader_ns for record in turns):

@@ -14,6 +14,7 @@ from pipebench.watch.read.of_causes import MATTERS, Seen, as_made
 from pipebench.watch.record.lines import LoaderFound, PassBegun
 
 LARGE_ONCE = 0.2  # of the run
+_STARTS = ("start-up", "end-of-pass")
 _FOR_WORKERS = ("start-up", "end-of-pass", "wait-for-worker", "receive", "unpickle", "send-indices")
 _MOST_ONCE = 0.5  # of the loops: a start of workers that a longer run does not repeat, as far as is known
 
@@ -23,15 +24,15 @@ def start_up(seen: Seen) -> Iterable[Cause]:
     described = loaders_found(seen.run.processes)
     for one in seen.result.loaders:
         rows = [row for row in _with_inside(seen.account.rows) if row.loader == one.loader]
-        own = [row for row in rows if row.code in ("start-up", "end-of-pass")]
+        away = (known := described.get(one.loader)) is not None and throws_away(seen.run, known)
+        own = [row for row in rows if row.code in _STARTS or (away and row.code == "sampler")]
         spent, saved = sum(row.s for row in own), sum(row.recoverable_s or 0.0 for row in own)
-        known, other = described.get(one.loader), one.remade == "other"
+        other = one.remade == "other"
         anew = _begun_anew(seen, known, spent) if known is not None and not other else {}
         seldom = known is not None and (known.persistent or one.passes < 2)  # so far, workers have started once
         least = _MOST_ONCE if seldom else LARGE_ONCE
-        if known is None or not one.workers or not (saved or anew or spent >= least * seen.loops_s):
+        if known is None or not (one.workers or away) or not (saved or anew or spent >= least * seen.loops_s):
             continue
-        away = throws_away(seen.run, known)
         without = _without_workers(seen, one) if other and not away else {}
         saved = without["saved_s"] if without else saved
         made = {"made": sum(worker.batches for worker in seen.workers(one))} if away else {}

@@ -32,6 +32,8 @@ def watched_backward(loop: LoopPhases, function: Callable[..., Any]) -> Callable
         loop.spend(FORWARD, unnamed=FORWARD)
         this.trained = True
         loop.device.backward_of(args[0] if args else kwargs.get("tensors"))
+        if this is loop.here.bare:
+            loop.recording.guarded("finding a loop without a loader", loop.at_backward)
         walked = _walked(loop, this, args, kwargs)
         outer, loop.here.backward = loop.here.backward, True
         try:

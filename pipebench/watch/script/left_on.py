@@ -1,21 +1,27 @@
-"""Tools of torch for finding faults and costs that a training may have left on: each step is slower with them."""
+"""What a training may have left on that makes each step slower: tools of torch for finding faults and costs.
+
+So does float16 on a CPU that has no instructions for it, as where autocast is written for a device.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from pipebench.watch.record.program_lines import LeftOn
 from pipebench.watch.record.recording import Recording
 
-_AT = (10, 23, 60, 137, 300)  # steps, at no regular distance: a profiler with a schedule records some of them only
+_AT = (3, 10, 23, 60, 137, 300)  # steps, at no regular distance: a profiler with a schedule records some of them only
+_HALF = ("avx512_fp16", "amx_fp16", "asimdhp", "fphp")  # flags of x86 and of ARM
 
 
 class LeftOnTools:
     """Looks at these tools after some steps of the optimisers. From the second look on, writes which were always on."""
 
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
+    def __init__(self, recording: Recording, in_half: Callable[[], bool]) -> None:
+        self._recording, self._in_half = recording, in_half
         self._steps = 0
         self._on: set[str] | None = None
 
@@ -25,8 +31,9 @@ class LeftOnTools:
             self._recording.guarded("looking at torch's tools", self._look)
 
     def _look(self) -> None:
-        before = self._on
-        self._on = tools_on() if before is None else before & tools_on()
+        before, now = self._on, tools_on()
+        now |= {"float16"} if self._in_half() and not computes_half() else set()
+        self._on = now if before is None else before & now
         if before:
             self._recording.write(LeftOn(sorted(self._on)))
 
@@ -36,3 +43,12 @@ def tools_on() -> set[str]:
     torch: Any = sys.modules["torch"]
     found = {"anomaly-detection": torch.is_anomaly_enabled(), "profiler": torch.autograd._profiler_enabled()}
     return {name for name, on in found.items() if on}
+
+
+def computes_half(told: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether this CPU has instructions for float16; also where that is not known."""
+    try:
+        words = {*told.read_text().split()}
+    except OSError:
+        return True
+    return not words.isdisjoint(_HALF)

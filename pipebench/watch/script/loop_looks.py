@@ -23,7 +23,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from pipebench.watch.record.kernel_counts import core_wait_ns
@@ -61,6 +61,7 @@ _LATE_NS = 20_000_000  # four times the interval after which Python lets another
 _WRITTEN_EACH_S = 1.0
 _OF_THE_RUN = 20  # what is written later is not more often than each 20th part of the time so far
 _MOST_PLACES = 300
+_BACKWARDS = 8  # of a loop without a loader, around which its loops are noted
 _PATIENCE_S = 1.0
 _lookers: weakref.WeakSet[LoopLooker] = weakref.WeakSet()
 
@@ -89,6 +90,8 @@ class LoopLooker:
         self.gradients = UnusedGradients()
         self.others, self.collected = BusyThreads(recording), FullCollections()
         self._loop: _Loop | None = None
+        self._of_backward: set[tuple[CodeType, range | None]] = set()
+        self._backwards = 0
         self._turn = 0
         self._thread: int | None = None
         self._clock: int | None = None
@@ -132,10 +135,18 @@ class LoopLooker:
         """Notes that an iteration of a loop without a loader ends. The caller is inside its optimiser's step."""
         if self._is_followed():
             frame = sys._getframe(1)
-            loop = next(loops_around(frame), None)
+            loops = list(loops_around(frame))
+            trains = (one for one in loops if (one.frame.f_code, one.inside) in self._of_backward)
+            loop = next(trains, loops[0] if loops else None)
             self._turns(loader, loop)
             if loop is not None and (own := self._of.get(loader)) is not None:
                 note_last(own.trained, frame, loop.frame)
+
+    def at_backward(self) -> None:
+        """Notes which loops a backward is in: a step may be in one of its own, as over several optimisers."""
+        if self._backwards < _BACKWARDS and self._is_followed():
+            self._backwards += 1
+            self._of_backward |= {(one.frame.f_code, one.inside) for one in loops_around(sys._getframe(1))}
 
     def left(self, frame: FrameType | None) -> None:
         """Notes that the pass is over: what comes now is in the loop around it, if there is one. See `came`."""

@@ -28,7 +28,7 @@ class _Hooks:
     def __init__(self, loop: LoopPhases) -> None:
         self._loop = loop
         self._bare = LoopWithoutLoader(loop)
-        self._tools = LeftOnTools(loop.recording)
+        self._tools = LeftOnTools(loop.recording, lambda: loop.gradients.in_half)
         self._rows = RowLooks(loop.recording)
 
     @unseen
@@ -41,6 +41,8 @@ class _Hooks:
             return None
         loop.spend(OTHER)
         given = _with_closure(loop, optimiser, args, kwargs)
+        if this is loop.here.bare and not this.trained and given is None:
+            self._bare.follows(id(optimiser))
         this.trained |= given is None  # a closure comes to its backward first
         return given
 

@@ -75,6 +75,7 @@ class LoopPhases:
         self.on_transfer: Callable[[Any], object] | None = None  # hears of each tensor that is copied to a CUDA device
         self.trains: set[int] = set()  # loaders whose loop came to a backward
         self.without_loader: Callable[[int], object] = lambda number: None  # called in each turn of such a loop
+        self.at_backward: Callable[[], object] = lambda: None  # called before each backward of such a loop
         self._together: set[tuple[int, int]] = set()
 
     def spend(self, phase: int, unnamed: int = OTHER) -> None:

@@ -75,6 +75,7 @@ class UnusedGradients:
         self._kept: list[_Gradient] = []  # from the end of a backward to the begin of the next one
         self._not_before = self._backwards = 0
         self._told = False  # whether any graph told something
+        self.in_half = False  # whether most of the last graph was computed in float16 on a CPU
 
     @property
     def some(self) -> bool:
@@ -156,6 +157,7 @@ class UnusedGradients:
         if order is None:
             own.unclear = True
             return
+        self.in_half = _in_half(order)
         leaves = {node: node.variable for node in order if type(node).__name__ == _LEAF}
         stepped = _parameters(self._stepped)
         if not any(id(one) in stepped for one in leaves.values()):
@@ -198,6 +200,13 @@ class UnusedGradients:
                 written = gradient is not None and (id(gradient), gradient._version) != (was, version)
                 if one is not None and (written or (gradient is None and one.device.type != "cpu")):
                     self._uses(one)
+
+
+def _in_half(nodes: Iterable[Any]) -> bool:
+    """Whether most results of these operations are in float16 and on a CPU, as far as torch says it."""
+    half = sys.modules["torch"].float16
+    told = [found[0] for one in nodes if (found := getattr(one, "_input_metadata", None))]
+    return bool(sum(one.dtype is half and one.device.type == "cpu" for one in told) > len(told) / 2 > 0)
 
 
 def _is(known: _ById, one: Any) -> bool:

@@ -1,7 +1,7 @@
 """Finds the loop of a script that trains without a DataLoader, as `x, y = get_batch()` in a `while`.
 
 Nothing is called at the begin of an iteration that could be watched. So an iteration ends where the optimiser that made
-the loop known has stepped, and the next one begins.
+the loop known has stepped, and the next one begins. Of several that step one after the other, it is the last one.
 """
 
 from __future__ import annotations
@@ -24,10 +24,15 @@ class _Token:
 
 
 class _Stepped(threading.local):
-    """The optimiser that stepped first in this thread while no loader was iterated, and how often it did since."""
+    """The optimiser that ends iterations in this thread while no loader is iterated, and how often it stepped since.
+
+    `others` have stepped since it did. It is `settled` once another one did so twice: that one ends them then.
+    """
 
     optimiser = 0
     times = 0
+    others: frozenset[int] = frozenset()
+    settled = False
     loader = False
     token: _Token | None = None
 
@@ -40,6 +45,11 @@ class LoopWithoutLoader:
         self._here = _Stepped()
         self._passes = -1
 
+    def follows(self, optimiser: int) -> None:
+        """Notes that this optimiser is to step with no backward since the end of an iteration: it is a part of that."""
+        if not self._here.settled:
+            self._here.optimiser = optimiser
+
     def stepped(self, optimiser: int) -> None:
         """Notes the end of a step of the optimiser with this `id`."""
         loop, here = self.loop, self._here
@@ -49,12 +59,16 @@ class LoopWithoutLoader:
         elif not here.times:
             here.optimiser, here.times = optimiser, 1
             labels.watch_functions(loop.recording.patches, loop.recording.settings.functions)
-        elif optimiser == here.optimiser:
+        elif optimiser == here.optimiser or optimiser in here.others:
+            here.settled |= optimiser != here.optimiser
+            here.optimiser, here.others = optimiser, frozenset()
             here.times += 1
             if this is not None:
                 self._turn(this)
             elif here.times >= (_SURE_AFTER_A_LOADER if here.loader else _SURE):
                 self._begin()
+        else:
+            here.others |= {optimiser}
 
     def _begin(self) -> None:
         loop = self.loop

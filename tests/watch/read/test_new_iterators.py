@@ -25,9 +25,12 @@ SPENT = {"start-up": 100, "forward": 60, "backward": 40}  # milliseconds of each
 class Asked(Planted):
     """A loop whose every step takes a batch of a new iterator over loader 2."""
 
-    def steps(self, steps: int = STEPS, *, persistent: bool = True, made: int = 4 * STEPS, busy: int = 60) -> None:
-        self.lines.append(LoaderFound(2, "Labelled", WORKERS, 4, "fork", 2, persistent))
-        rows = [SPENT.get(name, 0) * MS for name in ROWS]
+    def steps(
+        self, steps: int = STEPS, *, persistent: bool = True, made: int = 4 * STEPS, busy: int = 60,
+        workers: int = WORKERS, sampler: int = 0,
+    ) -> None:  # fmt: skip
+        self.lines.append(LoaderFound(2, "Labelled", workers, 4, "fork", 2, persistent))
+        rows = [{**SPENT, "sampler": sampler}.get(name, 0) * MS for name in ROWS]
         for one in range(steps):
             self.lines += [
                 PassBegun(2, one, self.now), PassEnded(2, "left", 0),
@@ -75,6 +78,17 @@ def test_it_is_said_without_a_saving_or_is_none(how: Any, code: str) -> None:
     found = {one.code: one for one in run.account().causes if one.code not in ("training", "before-loops")}
     assert [*found] == [code] * bool(code)
     assert "new-iterators" not in found or found["new-iterators"].recoverable_s is None
+
+
+def test_without_workers_it_is_the_sampler_that_begins_anew() -> None:
+    """As where a new order of a million samples is drawn for each batch."""
+    run = Asked()
+    run.steps(workers=0, persistent=False, sampler=80, made=0)
+    account = run.account()
+    cause = account.causes[0]
+    assert cause.code == "new-iterators" and cause.s == pytest.approx(1.8)
+    assert (cause.recoverable_s or 0) >= 0.8
+    assert "each of 10 gave one batch, as next(iter(loader)) does, and its sampler began anew for it." in said(account)
 
 
 def test_with_new_workers_in_each_of_many_steps_it_is_told_where_no_other_loop_trains() -> None:

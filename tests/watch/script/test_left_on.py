@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,39 @@ from torch.utils.data import DataLoader
 from pipebench import watching
 from pipebench.render.watch_notes import sentence
 from pipebench.results.watched import Note
+from pipebench.watch.script import left_on
+
+
+def _in_half(monkeypatch: pytest.MonkeyPatch, computes: bool, dtype: torch.dtype) -> list[Any]:
+    """A training in such an autocast, on a CPU that computes float16 by itself or not."""
+    monkeypatch.setattr(left_on, "computes_half", lambda: computes)
+    model = torch.nn.Sequential(*[torch.nn.Linear(8, 8) for _ in range(4)])
+    optimiser = torch.optim.SGD(model.parameters(), 0.0)
+    with watching() as seen:
+        for batch in DataLoader(torch.zeros(12, 8)):  # type: ignore[arg-type]
+            with torch.autocast("cpu", dtype):
+                loss = model(batch).sum()
+            loss.backward()
+            optimiser.step()
+    causes = seen.result.account.causes if seen.result.account is not None else ()
+    said = [one.values for one in causes if one.code == "left-on"]
+    return [*said, *(note.values for note in seen.result.notes if note.code == "tools-left-on")]
+
+
+@pytest.mark.parametrize(
+    ("computes", "dtype", "told"),
+    [(False, torch.float16, True), (True, torch.float16, False), (False, torch.bfloat16, False)],
+)
+def test_float16_on_a_cpu_without_instructions_for_it(monkeypatch, computes, dtype, told) -> None:  # type: ignore[no-untyped-def]
+    found = _in_half(monkeypatch, computes, dtype)
+    assert [one["tools"] for one in found] == ["float16"] * told
+
+
+@pytest.mark.parametrize(("flags", "computes"), [("fpu sse2 avx512_fp16", True), ("fpu sse2 avx512f", False)])
+def test_what_a_cpu_computes_is_in_its_flags(tmp_path: Path, flags: str, computes: bool) -> None:
+    (tmp_path / "cpuinfo").write_text(f"processor: 0\nflags: {flags}\n")
+    assert left_on.computes_half(tmp_path / "cpuinfo") is computes
+    assert left_on.computes_half(tmp_path / "none")  # not known
 
 
 def _notes(steps: int, anomaly: bool = False, until: int = 0) -> list[Any]:
@@ -38,7 +72,7 @@ def test_anomaly_detection_is_said_with_the_remedy() -> None:
         "Anomaly detection of torch.autograd was on: it makes each step slower, and these figures hold only with it. "
         "Switch it off for training."
     )
-    assert _notes(12, anomaly=True) == []  # seen once
+    assert _notes(7, anomaly=True) == []  # seen once
 
 
 @pytest.mark.parametrize(("steps", "until", "told"), [(25, 25, True), (70, 70, True), (70, 30, False), (25, 12, False)])

@@ -72,7 +72,8 @@ class Loss(torch.Tensor):
 def _trained() -> TrainingDevice:
     """The device after one backward."""
     found = TrainingDevice()
-    here = SimpleNamespace(innermost=lambda: SimpleNamespace(device=IdleDevice(TrainingDevice())), backward=False)
+    this = SimpleNamespace(device=IdleDevice(TrainingDevice()))
+    here = SimpleNamespace(bare=None, innermost=lambda: this, backward=False)
     gradients = SimpleNamespace(walks=False)
     loop: Any = SimpleNamespace(device=found, here=here, spend=lambda *_, **__: None, gradients=gradients)
     watched_backward(loop, lambda *_: None)(torch.zeros(1).as_subclass(Loss))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pytest
 import torch
-from clockwork import US, Clock, Training, phases_us, run_by, verdict_of
+from clockwork import US, Clock, Slow, Training, phases_us, run_by, verdict_of
 from torch.utils.data import DataLoader, TensorDataset
 
 import pipebench
 from pipebench import watching
 from pipebench.results.watched import WatchResult
 from pipebench.watch.script.loop_looks import LoopLooker
+from pipebench.watch.script.loop_place import loops_in
 
 CLOCK = Clock()
 
@@ -128,3 +130,47 @@ def test_a_loader_that_is_iterated_ends_the_loop() -> None:
         for (batch,) in loader:
             training.step(batch)
     assert [(one.loader, one.iterations) for one in seen.result.loaders] == [(0, 3), (1, 4)]
+
+
+class Several(Training):
+    """Two optimisers step one after the other in a loop of their own, the second one in each `every`-th iteration."""
+
+    def __init__(self, every: int) -> None:
+        super().__init__(CLOCK)
+        self.every, self.second = every, Slow([self.weight], CLOCK, 9)
+
+    def run(self, iterations: int) -> None:
+        for number in range(iterations):
+            loss = self.weight * get_batch()
+            CLOCK.burn(20 * US)
+            loss.register_hook(lambda _: CLOCK.burn(30 * US))
+            loss.backward()
+            for one in (self.optimiser, self.second)[: 1 + (number % self.every == 0)]:
+                one.step()
+            CLOCK.burn(7 * US)
+
+
+@pytest.mark.parametrize(("every", "optimiser", "iterations"), [(1, 14, 19), (4, 7.25, 19)])
+def test_several_optimisers_step_in_one_iteration(every: int, optimiser: float, iterations: int) -> None:
+    training = Several(every)
+    with watching() as seen:
+        training.run(21)
+    found = phases_us(seen.result)
+    assert seen.result.iterations == pytest.approx(iterations, abs=1)
+    assert found["before-backward"] == pytest.approx(85, rel=0.1) and found["backward"] == pytest.approx(30, rel=0.1)
+    assert found["optimiser"] == pytest.approx(optimiser, rel=0.15)
+
+
+def test_the_loop_is_the_one_of_the_backward_and_not_that_of_the_optimisers(monkeypatch: pytest.MonkeyPatch) -> None:
+    loops = list[range | None]()
+    turned = LoopLooker._turns
+
+    def noted(self: LoopLooker, loader: int, loop: Any) -> None:
+        loops.append(loop.inside)
+        turned(self, loader, loop)
+
+    monkeypatch.setattr(LoopLooker, "_turns", noted)
+    with watching():
+        Several(1).run(6)
+    longest = max(loops_in(Several.run.__code__), key=len)
+    assert loops and set(loops[1:]) == {longest}

@@ -1,0 +1,77 @@
+"""Tells what workers decode or transform in vain: samples of a chain that a later `select` drops. Pure.
+
+Each stage of a chain of iterators, such as webdataset's, counts the items that it gave on. What stands before the
+`select` and does not depend on its answer is done for those that it drops, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from pipebench.results.watched import LoaderResult
+from pipebench.watch.read.gather import Process
+from pipebench.watch.read.of_causes import Seen
+from pipebench.watch.record.lines import FetchSums
+
+_MAKES = ("decode", "transform")  # kinds of rows
+_SELECTS = "select"
+_FEWEST = 50  # samples that came to the select
+_MUCH = 0.2  # of the time in which samples are made
+
+
+class InVain(NamedTuple):
+    """`made` samples came to a `select` of a loader's workers, which dropped the share `dropped` of them.
+
+    What `stage` and others made of these took `s` seconds of each worker, on average.
+    """
+
+    made: int
+    dropped: float
+    stage: str
+    s: float
+
+
+def in_vain(seen: Seen, one: LoaderResult) -> InVain | None:
+    """None if the workers of a loader drop too little of what they made."""
+    workers = [process for process in seen.run.processes if process.role == "worker" and process.loader == one.loader]
+    found = [told for process in workers if (told := _of_worker(process)) is not None]
+    busy_s = sum(worker.busy_s for worker in seen.workers(one))
+    made, kept = sum(told[0] for told in found), sum(told[1] for told in found)
+    took: Counter[str] = sum((told[2] for told in found), Counter())
+    if made < _FEWEST or not took or not busy_s:
+        return None
+    dropped = 1 - kept / made
+    spent = took.total() / 1e9 * dropped
+    if spent < _MUCH * busy_s:
+        return None
+    (stage, _), *_ = took.most_common(1)
+    return InVain(made, dropped, stage, spent / max(1, one.workers))
+
+
+def _of_worker(process: Process) -> tuple[int, int, Counter[str]] | None:
+    """How many items came to the last select of a worker's chain and left it, and what stages before it took.
+
+    Stages of the chain are numbered in its order. What runs inside one of them, as a decoder, has no count. It is taken
+    to be before the select if nothing behind it makes anything, or if it decodes and so does a stage before.
+    """
+    gave: Counter[int] = Counter()
+    took: Counter[int] = Counter()
+    for line in process.of(FetchSums):
+        gave.update(line.gave)
+        took.update(line.stages_ns)
+    selects = [number for number in gave if process.stage(number).name == _SELECTS]
+    if not selects:
+        return None
+    last = max(selects)
+    kinds = {number: process.stage(number).kind for number in (*gave, *took) if process.stage(number).kind in _MAKES}
+    before = [number for number in gave if number in kinds and number < last]
+    if not before:
+        return None
+    later = any(number in kinds and number > last for number in gave)
+    decodes = any(kinds[number] == "decode" for number in before)
+    inside = [
+        one for one in took if one in kinds and one not in gave and (not later or (decodes and kinds[one] == "decode"))
+    ]
+    spent = Counter({process.stage(one).name: took[one] for one in (*before, *inside)})
+    return min(gave[one] for one in before), gave[last], spent

@@ -1,0 +1,80 @@
+"""Samples of a chain that are decoded, and then dropped by a `select`: told by what each stage passes on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from planted_runs import MS, TRAINS, Planted, said
+
+from pipebench.render.watch_verdict import next_move
+from pipebench.watch.read.gather import Process
+from pipebench.watch.read.moves import move_of_run
+from pipebench.watch.record.lines import FetchSums, NewStage, StageName
+
+READ, DECODE, SELECT, AUGMENT, PIXELS = 11, 12, 13, 14, 15
+NAMES = {
+    READ: StageName("read", "tar_file_expander"),
+    DECODE: StageName("decode", "Decoder"),
+    SELECT: StageName("getitem", "select"),
+    AUGMENT: StageName("transform", "augment"),
+    PIXELS: StageName("decode", "ImageFile.load", True),  # inside the decoder of the chain
+}
+
+
+def _run(kept: int, made: int = 400, decode: int = 700, name: str = "select", augment: int = 0) -> Planted:
+    """Two workers that never rest. In a second, each decodes `made` samples in so many ms, and keeps some of them."""
+    run = Planted()
+    run.loader(wait_for_worker=600, **TRAINS)
+    names = {**NAMES, SELECT: _called(name)}
+    for number in range(2):
+        run.worker(number, busy=1.0, cpu=1.0)
+    gave = {READ: made, DECODE: made, SELECT: kept, **({AUGMENT: kept} if augment else {})}
+    spent = {DECODE: 50 * MS, PIXELS: (decode - 50) * MS, **({AUGMENT: augment * MS} if augment else {})}
+    for place, worker in enumerate(run.workers):
+        lines: list[Any] = [
+            replace(one, stages_ns={}) if isinstance(one, FetchSums) else one
+            for one in (*(NewStage(*pair) for pair in names.items()), *worker.lines)
+        ]
+        *_, last = (nth for nth, one in enumerate(lines) if isinstance(one, FetchSums))
+        lines[last] = replace(lines[last], gave=gave, stages_ns=spent)
+        run.workers[place] = Process(lines)
+    return run
+
+
+def _called(name: str) -> StageName:
+    return StageName("getitem", name)
+
+
+def test_what_is_dropped_after_it_was_decoded_is_the_cause() -> None:
+    account = _run(kept=100).account()
+    cause = account.causes[0]
+    assert cause.code == "made-in-vain" and cause.values["stage"] == "ImageFile.load"
+    assert cause.values["dropped"] == pytest.approx(0.75)
+    assert cause.recoverable_s == pytest.approx(0.7 * 0.75)  # of each worker's second, and of 600 ms of waits
+    text = said(account)
+    assert "drops 75 % of 800 samples by a select after ImageFile.load has made them." in text
+    assert "Selecting them before could save about 525 ms (predicted, not tried)." in text
+    move = next_move(move_of_run(None, account.causes, 2.0)) or ""
+    assert "select samples before they are decoded and transformed" in move
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"kept": 400},  # all are kept
+        {"kept": 360},  # few are dropped
+        {"kept": 100, "decode": 150},  # what is made of them takes little time
+        {"kept": 100, "name": "shuffle"},  # a buffer holds them
+        {"kept": 10, "made": 20},  # too few to tell
+    ],
+)
+def test_otherwise_it_is_none(how: Any) -> None:
+    assert "made-in-vain" not in _run(**how).causes()
+
+
+def test_what_is_made_behind_the_select_is_not_in_vain() -> None:
+    """A decoder inside a stage counts as before the select, because a stage there decodes."""
+    cause = next(one for one in _run(kept=100, augment=200).account().causes if one.code == "made-in-vain")
+    assert cause.recoverable_s == pytest.approx(0.7 * 0.75)
