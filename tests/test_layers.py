@@ -53,7 +53,7 @@ HOUSE = {
     "row_code indexing pictures arms stretches open_files passes session patching",
     "watch.launch": "watched_script standstill over_time footprint exits stacks supervisor bootstrap program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
-    "watch.read": "decoding gather described begins device_idle like_a_device in_loop together settled all_made "
+    "watch.read": "decoding gather described begins device_idle like_a_device in_loop together settled chains all_made "
     "collectives bound bound_of_ranks known_table known_lines drilled hand_off script_cpu costs over_time "
     "loop_clock host_use known_move moves locks prepared account verdict waiting stalls series each_loader growing "
     "of_causes full_collections cores_taken pass_causes untrained given_by_each in_vain small_batches few_threads "

@@ -25,14 +25,12 @@ def otherwise(rests: bool) -> str:
 
 
 def full_collections(values: Any, saved_s: float, part: str) -> str:
-    """The sentence on full garbage collections in the loop, which took `part`."""
+    """The sentence on garbage collections that the loop asks for, which took `part`."""
     count = f"{counted(values['collections'], 'collection')} in {counted(values['batches'], 'iteration')}"
-    if "line" in values:
-        said = f"gc.collect() in the loop ({_where(values)}) took {part}, {count}. Leaving it out "
-    else:
-        said = f"Full garbage collections, which Python began by itself, took {part}, {count}. "
-        said += "gc.freeze() before the loop "
-    return said + f"could save about {seconds(saved_s)} (predicted, not tried)."
+    return (
+        f"gc.collect() in the loop ({_where(values)}) took {part}, {count}. Leaving it out could save about "
+        f"{seconds(saved_s)} (predicted, not tried)."
+    )
 
 
 def preparing(values: Any, part: str) -> str:

@@ -97,7 +97,7 @@ def validation(one: Cause, values: Any, part: str) -> str:
     said = f"Loops that do not train (such as validation) took {part}: {passes} over loader {one.loader}."
     if "batch" in values:
         said += f" A batch has {counted(values['batch'], 'sample')} there, and {values['trains']} in training: larger "
-        said += "ones cost less."
+        said += "ones may cost less."
     if "larger_s" in values:
         said += (
             f" Besides loading, a sample takes {seconds(values['sample_s'])} there, and {seconds(values['trained_s'])} "

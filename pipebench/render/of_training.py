@@ -62,7 +62,7 @@ def unused(one: Cause, values: Any, part: str) -> str:
         f"{'their' if several else 'its'} weights, which were not seen to change. It takes about {part} for them, if "
         f"{'their' if several else 'its'} share of it is that of the forward ({percent(values['share'])})."
         + (saving(one, change) or f" That is the host's time. {change.rstrip(',')} ends it.")
-        + " Only if the script reads these gradients nowhere."
+        + " Only if the script reads these gradients nowhere, and trains these weights at no later time."
         + kept
     )
 

@@ -29,7 +29,8 @@ def _by_length(move: NextMove) -> str:
 
 
 def _loader_at(move: NextMove) -> str:
-    where = f", {os.path.basename(move.file)}:{move.line}" if move.line else ""
+    known = move.line and not move.title  # else the place is that of a line of its dataset
+    where = f", {os.path.basename(move.file)}:{move.line}" if known else ""
     return printable(f"loader {move.loader}{where}")
 
 
@@ -87,13 +88,9 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
     ),
     "end-gradients": lambda move: (
         "before the loop, set requires_grad_(False) on all weights that no optimiser holds (one that is left keeps the "
-        "backward going down to it), or run these modules under torch.no_grad()"
+        "backward going down to it), or run these modules under torch.no_grad(); but not on what is to train later"
     ),
-    "collect-less": lambda move: (
-        f"call gc.collect() less often, such as once between passes{at(move)}"
-        if move.line
-        else "call gc.freeze() once before the loop: what the script made until then is not searched again"
-    ),
+    "collect-less": lambda move: f"call gc.collect() less often, such as once between passes{at(move)}",
     "less-python": lambda move: (
         f"do the Python work before backward{at(move)} less often, or in one operation on a tensor or an array that "
         f"is kept. Such work takes about {seconds(move.took_s or 0.0)} of the run"

@@ -275,13 +275,14 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     ),
     "made-in-vain": lambda one, values, part: (
         f"{_waits(one, part)}. Their stream drops {percent(values['dropped'])} of {values['made']:,} samples by a "
-        f"select after {values['stage']} has made them." + saving(one, "Selecting them before")
+        f"select after {values['stage']} has made them."
+        + saving(one, "Selecting them before, if what it asks is known then,")
     ),
     "each-gives-all": lambda one, values, part: (
         f"Each of the {values['workers']} workers of loader {one.loader} gives all samples of {values['function']}, so "
         f"a pass has each sample {values['workers']} times: their first {values['same']} batches are the same, and "
         f"nothing in its code asks for the worker (get_worker_info). The repeated samples took {part}."
-        + saving(one, "Passes with each sample once")
+        + saving(one, "As many passes with each sample once")
     ),
     "few-cores": lambda one, values, part: (
         f"{_waits(one, part)}, which may all together run on {counted(values['allowed'], 'core')} only: their "

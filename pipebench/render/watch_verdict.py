@@ -190,6 +190,12 @@ def next_move(move: NextMove | None) -> str | None:
     return f"Next: {first} Or {beside}"
 
 
+def _with_new_workers(move: NextMove) -> tuple[str, str]:
+    """What is said before and after a move that brings workers besides, of what they would share or repeat."""
+    new = move.action in _NEW_WORKERS and (not move.workers or (move.to_workers or 0) > move.workers)
+    return OPEN_FIRST if new and move.kept_open else "", DIVIDE if new and move.undivided else ""
+
+
 def known_line(function: str, file: str, line: int, title: str, how: Sequence[str], share: str = "") -> str:
     """What is written in place of a line that is known to be slow (0: of what the dataset calls elsewhere)."""
     place = f"{printable(os.path.basename(file))}:{line}" if line else "the dataset"
@@ -203,7 +209,8 @@ def _first_move(move: NextMove) -> str | None:
         change = "make batches faster to receive" + fewer_tensors(move) if move.tensors else change
         return f"Next: {change}{at(move)}. Now this takes {seconds(move.wait_part_s or 0.0)} of each iteration."
     if move.action in OF_RUN:
-        return f"Next: {OF_RUN[move.action](move)}."
+        first, then = _with_new_workers(move)
+        return f"Next: {first}{OF_RUN[move.action](move)}.{then}"
     if move.action in OF_WORKERS:
         divided = DIVIDE if move.undivided and move.to_workers != 1 else ""
         return f"Next: {OPEN_FIRST if move.kept_open else ''}{OF_WORKERS[move.action](move)}{divided}"
@@ -215,6 +222,7 @@ def _first_move(move: NextMove) -> str | None:
     )
 
 
+_NEW_WORKERS = ("load-validation-faster", "prepare-in-workers")  # moves that may bring workers besides
 # moves to which no command of ours adds anything
 _KNOWN = ("keep-less", "vectorise", "less-python", "switch-off", "collect-less", "end-gradients", "divide-stream")
 # what `pipebench advise` tries on the running training

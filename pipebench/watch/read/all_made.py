@@ -15,15 +15,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from pipebench.watch.read.chains import MAKES, chain
 from pipebench.watch.read.gather import Process, Run, loaders_found
 from pipebench.watch.record.exclusive_time import REST
-from pipebench.watch.record.lines import BatchInFull, FetchSums, PassBegun
+from pipebench.watch.record.lines import BatchInFull, PassBegun
 
-_MAKES = ("decode", "transform")  # kinds of rows
 _STREAMS = (".__iter__", ".__next__")  # ends of names of rows
 _NEAR = 0.2
 _FEWEST = 2  # batches
-_PARTS_OTHERWISE = frozenset({
+_PARTS_OTHERWISE = frozenset({  # stages that give other items than came to them, or keep some for later
     "batched", "detshuffle", "repeat", "rsample", "select", "shuffle", "unbatched", "unlisted",
 })  # fmt: skip
 _DIVIDED = 20  # items at least, of a stage that divides
@@ -43,7 +43,7 @@ def times_made(run: Run, loader: int) -> float | None:
     stages = {stage for one in workers for stage in one.stages.values()}
     if not any(stage.name.endswith(_STREAMS) for stage in stages):
         return None
-    if any(stage.kind in _MAKES for stage in stages):
+    if any(stage.kind in MAKES for stage in stages):
         counted = [_least(process, line) for process in workers for line in process.of(BatchInFull)]
         each = [one / described.batch_size for one in counted]
     else:
@@ -59,24 +59,17 @@ def _divided_later(run: Run, loader: int, workers: Sequence[Process], count: int
 
 
 def _divides(process: Process, count: int, passes: int) -> bool:
-    """Whether a stage of this worker's chain gave one of `count` items that were made. Stages are numbered in order."""
-    gave: Counter[int] = Counter()
-    for line in process.of(FetchSums):
-        gave.update(line.gave)
-    made = [number for number in gave if process.stage(number).kind in _MAKES]
-    first = min(made, default=0)
-    for number, kept in sorted(gave.items()):
-        if not made or number <= first or kept < _DIVIDED or process.stage(number).name in _PARTS_OTHERWISE:
-            continue
-        before = min(gave[one] for one in made if one < number)
-        if abs(before - count * kept) <= count * passes + _ROUGH * before:
-            return True
-    return False
+    """Whether a stage of this worker's chain gave one of `count` items that were made and came to it."""
+    return any(
+        abs(one.came - count * one.gave) <= count * passes + _ROUGH * one.came
+        for one in chain(process)
+        if one.makes and one.gave >= _DIVIDED and one.stage.name not in _PARTS_OTHERWISE
+    )
 
 
 def _least(process: Process, line: BatchInFull) -> int:
     """How often the decoder or transform ran that ran least in this batch; 0 without any."""
-    entered = Counter(stage.name for one in line.stages[1::2] if (stage := process.stage(one)).kind in _MAKES)
+    entered = Counter(stage.name for one in line.stages[1::2] if (stage := process.stage(one)).kind in MAKES)
     return min(entered.values(), default=0)
 
 

@@ -55,6 +55,7 @@ _IDLE_CORES = 0.5
 _WANTED = 0.2  # of the time in which workers make batches: then they have too few cores
 _MOST_OF_CORES = 0.5  # of the usable ones: then workers, and not other processes, take them from the script
 _HELD_UP = 0.3  # of the waits
+_HALF = 0.5  # of the waits: less work that is not needed is not all that is told of them
 _LEAST_TENSORS = 2  # images and labels: a hand-off of no more is not made cheaper
 _SOME_OF_WAITS = 0.3  # of the looks at waiting workers; a few looks tell no smaller part
 _SOON_S = 24 * 3600.0  # memory that lasts longer is no matter
@@ -151,7 +152,7 @@ def _not_needed(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], 
         values: dict[str, str | int | float] = {**whole.values, "times": times}
         made = replace(whole, code="each-makes-all", values=values)
         return _with_cores(seen, one, made, sum(map(cores_of, workers)))
-    if (vain := in_vain(seen, one)) is None:
+    if (vain := in_vain(seen, one)) is None or vain.s < _HALF * whole.s:
         return None
     told: dict[str, str | int | float] = {"made": vain.made, "dropped": vain.dropped, "stage": vain.stage}
     saved = None if whole.recoverable_s is None else min(whole.recoverable_s, vain.s)

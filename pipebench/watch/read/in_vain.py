@@ -10,11 +10,11 @@ from collections import Counter
 from typing import NamedTuple
 
 from pipebench.results.watched import LoaderResult
+from pipebench.watch.read.chains import MAKES, chain, counts
 from pipebench.watch.read.gather import Process
 from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.record.lines import FetchSums
 
-_MAKES = ("decode", "transform")  # kinds of rows
 _SELECTS = "select"
 _FEWEST = 50  # samples that came to the select
 _MUCH = 0.2  # of the time in which samples are made
@@ -50,28 +50,24 @@ def in_vain(seen: Seen, one: LoaderResult) -> InVain | None:
 
 
 def _of_worker(process: Process) -> tuple[int, int, Counter[str]] | None:
-    """How many items came to the last select of a worker's chain and left it, and what stages before it took.
+    """How many items came to a select of a worker's chain and left it, and what stages before it took.
 
-    Stages of the chain are numbered in its order. What runs inside one of them, as a decoder, has no count. It is taken
-    to be before the select if nothing behind it makes anything, or if it decodes and so does a stage before.
+    What runs inside a stage of the chain, as a decoder, has no count. It is taken to be before the select if nothing
+    behind that makes anything, or if it decodes and so does a stage before.
     """
-    gave: Counter[int] = Counter()
+    select = next((one for one in chain(process) if one.stage.name == _SELECTS and one.makes), None)
+    if select is None:
+        return None
     took: Counter[int] = Counter()
     for line in process.of(FetchSums):
-        gave.update(line.gave)
         took.update(line.stages_ns)
-    selects = [number for number in gave if process.stage(number).name == _SELECTS]
-    if not selects:
-        return None
-    last = max(selects)
-    kinds = {number: process.stage(number).kind for number in (*gave, *took) if process.stage(number).kind in _MAKES}
-    before = [number for number in gave if number in kinds and number < last]
-    if not before:
-        return None
-    later = any(number in kinds and number > last for number in gave)
-    decodes = any(kinds[number] == "decode" for number in before)
-    inside = [
-        one for one in took if one in kinds and one not in gave and (not later or (decodes and kinds[one] == "decode"))
-    ]
+    kinds = {number: kind for number in took if (kind := process.stage(number).kind) in MAKES}
+    stages = counts(process)
+    later = any(number in kinds and number > select.number for number in stages)
+    decodes = any(kinds.get(number) == "decode" for number in stages if number < select.number)
+    before = [number for number in kinds if number in stages and number < select.number]
+    inside = [number for number in kinds if number not in stages]
+    if later:
+        inside = [number for number in inside if decodes and kinds[number] == "decode"]
     spent = Counter({process.stage(one).name: took[one] for one in (*before, *inside)})
-    return min(gave[one] for one in before), gave[last], spent
+    return select.came, select.gave, spent

@@ -10,11 +10,12 @@ from pipebench.results.account import Cause
 from pipebench.results.drilled import DrilledLine
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import WatchResult
-from pipebench.watch.read.known_table import MODEL
+from pipebench.watch.read.known_table import KNOWN, MODEL
 
 _OF_STAGE = 0.3  # of the stage that is to become cheaper
 _OF_SAMPLES = 0.5  # of the time in which samples are made, beside more workers
 _OF_LOADING = ("stage", "cores-used-up")
+_UNSURE = frozenset(one.title for one in KNOWN if not one.sure)
 _BESIDE = ("set-num-workers", "raise-num-workers", "workers-for-thread", "load-validation-faster")
 
 
@@ -41,8 +42,8 @@ def with_known_line(move: NextMove, result: WatchResult, loader: int | None) -> 
     if largest is None:
         return move
     move = replace(move, title=largest.title, how=largest.how, line_share=largest.share)
-    line = largest.line
-    return move if line is None else replace(move, function=line.function, file=line.file, line=line.line)
+    place = ("", "", 0) if largest.line is None else (largest.line.function, largest.line.file, largest.line.line)
+    return replace(move, function=place[0], file=place[1], line=place[2])
 
 
 def known_of_cause(causes: Sequence[Cause], result: WatchResult) -> NextMove | None:
@@ -69,7 +70,7 @@ def _known(result: WatchResult, loader: int | None, stage: str | None) -> Iterat
     lines: dict[str, list[tuple[float, DrilledLine]]] = {}
     for row in result.drilled:
         for line in row.lines if row.loader == loader and stage in (None, row.stage) else ():
-            if line.title:
+            if line.title and line.title not in _UNSURE:
                 lines.setdefault(line.title, []).append((row.worker_share * line.share, line))
     for title, found in lines.items():
         _, most = max(found, key=lambda one: one[0])

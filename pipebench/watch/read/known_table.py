@@ -16,7 +16,7 @@ class Known(NamedTuple):
     where the line calls nothing that is seen, it must call no more than `most` functions that are not in `beside`
     (None: it must call what is in `calls`). `same`: it is only slow if the dataset does it for each sample, with what
     does not change. `in_loop`: only in a loop. `begins`: not where a loop follows in the function, which needs the
-    line once. `kinds`: only in rows of these kinds.
+    line once. `kinds`: only in rows of these kinds. Not `sure`: the text does not tell enough to make it the next step.
     """
 
     pattern: re.Pattern[str]
@@ -29,6 +29,7 @@ class Known(NamedTuple):
     in_loop: bool = False
     begins: bool = False
     kinds: tuple[str, ...] = ()
+    sure: bool = True
 
 
 _NAMED = r"(?:self\.\w+|[rR]?'[^'{}%]+'|[rR]?\"[^\"{}%]+\")"  # a file that has one name
@@ -110,7 +111,7 @@ KNOWN = (
         most=None,
     ),
     Known(  # a row becomes a Series, of objects where types differ
-        re.compile(r"\.i?loc\[(?!:|(?:[^\[\]]|\[[^\]]*\])*(?:[=!<>]=|[<>]|\.(?:eq|isin)\())"),
+        re.compile(r"\.i?loc\[(?![^\],]*:|(?:[^\[\]]|\[[^\]]*\])*(?:[=!<>]=|[<>]|\.(?:eq|isin)\())"),
         "columns as arrays",
         (
             "pandas builds an object for each row. Take the columns out once, when the dataset is",
@@ -152,6 +153,7 @@ KNOWN = (
             "torch.from_numpy(np.stack(...)), or pad_sequence of torch.from_numpy(...).",
         ),
         beside=("tolist",),
+        sure=False,
     ),
     Known(  # github.com/numpy/numpy/issues/28795
         re.compile(r"\bnp\.load\((?=[^#]*\.npz)(?=[^#]*mmap_mode)"),
@@ -229,7 +231,7 @@ KNOWN = (
         same=True,
     ),
     Known(  # nipy.org/nibabel/images_and_memory.html
-        re.compile(r"\.get_fdata\([^)]*\)\s*\[(?!\s*(?:None|np\.newaxis|\.\.\.\s*\]))"),
+        re.compile(r"\.get_fdata\([^)]*\)\s*\[(?!\s*(?:None|np\.newaxis|\.\.\.))"),
         "a part of the volume",
         (
             "get_fdata() reads and scales the whole volume. img.dataobj[..., k] reads a part of an",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pipebench.results.batches import DeviceIdle, SpanResult
-from pipebench.results.beginning import small_beside
+from pipebench.results.beginning import beginning, small_beside
 from pipebench.results.costs import LoopCosts
 from pipebench.results.watched import LoaderResult, PhaseResult, StageResult, Verdict, WatchResult
 from pipebench.watch.launch.footprint import Footprint
@@ -97,8 +97,7 @@ def summarise(
     result = _tables(found, options.loader)
     whole = options.loader is None or options.bound or not result.loaders
     of_run = _judged(found, result if whole else _tables(found, None))  # --loader limits the tables: the run stays
-    causes = of_run.account.causes if of_run.account is not None else ()
-    said = {(_SAID[one.code], one.loader) for one in causes[:2] if one.code in _SAID}
+    said = {(_SAID[one.code], one.loader) for one in beginning(of_run).causes if one.code in _SAID}
     notes = (one for one in result.notes if (one.code, one.values.get("loader")) not in said)
     return dataclasses.replace(
         result, verdict=of_run.verdict, next_move=of_run.next_move, account=of_run.account, notes=tuple(notes)

@@ -69,9 +69,10 @@ def _small_batches(
     if there and here and (fmean(here) > _LARGER * fmean(there) or (own == 1 and len(set(here)) > 1)):
         return {}  # whole images, say, and crops in training: they may not fit into one batch
     told: dict[str, float] = {"batch": own, "trains": trains}
-    if there and here:
-        told |= _saved(seen, row, own * seen.batches(one), trains * seen.batches(main))
-    return told
+    if not (there and here):
+        return told
+    saved = _saved(seen, row, own * seen.batches(one), trains * seen.batches(main))
+    return told | saved if saved else {}
 
 
 def _saved(seen: Seen, row: AccountRow, samples: int, trained: int) -> dict[str, float]:

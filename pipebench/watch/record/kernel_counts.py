@@ -45,8 +45,12 @@ class HelperWaits:
         return self.ns
 
 
+OURS: set[int] = set()
+"""Native ids of threads of ours that `threading` does not know."""
+
+
 def _longest_of_helpers() -> int:
-    own = {str(one.native_id) for one in threading.enumerate()}
+    own = {str(one.native_id) for one in threading.enumerate()} | {str(one) for one in list(OURS)}
     try:
         tasks = os.listdir(_TASKS)
     except OSError:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import _socket
 import contextlib
 import os
-import socket
 import stat
 import sys
 
@@ -23,9 +23,11 @@ def positions(folder: str = "/proc/self/fdinfo") -> Positions:
         for name in os.listdir(folder):
             with contextlib.suppress(OSError, ValueError, KeyError):  # closed meanwhile
                 kept = os.fstat(int(name))
+                if not stat.S_ISREG(kept.st_mode):
+                    continue
                 with open(os.path.join(folder, name)) as file:
                     told = dict(line.split(":", 1) for line in file)
-                if stat.S_ISREG(kept.st_mode) and int(told["flags"], 8) & os.O_ACCMODE != os.O_WRONLY:
+                if int(told["flags"], 8) & os.O_ACCMODE != os.O_WRONLY:
                     found[int(name), kept.st_dev, kept.st_ino] = int(told["pos"])
     return found
 
@@ -38,11 +40,23 @@ def received(folder: str = "/proc/self/fd") -> Positions:
             with contextlib.suppress(OSError, ValueError):  # closed meanwhile, or no TCP
                 kept = os.fstat(int(name))
                 if stat.S_ISSOCK(kept.st_mode):
-                    with socket.fromfd(int(name), socket.AF_INET, socket.SOCK_STREAM) as one:  # a copy, of any kind
-                        told = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO)[_RECEIVED]
+                    told = _told(int(name))[_RECEIVED]
                     if len(told) == _RECEIVED.stop - _RECEIVED.start:
                         found[int(name), kept.st_dev, kept.st_ino] = int.from_bytes(told, sys.byteorder)
     return found
+
+
+def _told(number: int) -> bytes:
+    """What the kernel tells of a TCP connection. The copy of its descriptor is closed again.
+
+    Its kind says that it does not block: else Python would set that, for the script's connection too, where a default
+    timeout is set.
+    """
+    one = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK, 0, os.dup(number))
+    try:
+        return one.getsockopt(_socket.IPPROTO_TCP, _socket.TCP_INFO, _INFO)
+    finally:
+        one.close()
 
 
 def moved(before: Positions, after: Positions) -> bool:

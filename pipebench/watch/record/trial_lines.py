@@ -87,9 +87,9 @@ class ModuleLooks(NamedTuple):
 
 
 class FullCollected(NamedTuple):
-    """Full garbage collections in a loop: their time and number, and the line in which most of them began.
+    """Garbage collections that a loop asked for: their time and number, and the line that asked for most of them.
 
-    `most` of them began there.
+    `most` of them were asked for there.
     """
 
     spent_ns: int = 0
@@ -122,7 +122,7 @@ class LoopLooks:
     are those at a model after it. `frozen` has the outermost modules of the forward that stay as they are, with all
     their looks since the begin, and `unused` the outermost ones of which the backward computes gradients that nobody
     uses. `lines` are of `forward_looks`. Those `BETWEEN` passes are all looks at the loop around them, and `turns` is
-    how many passes ended. `collected` is what full garbage collections took in that loop. Of the looks that are not
+    how many passes ended. `collected` is what garbage collections took in that loop. Of the looks that are not
     before a backward, `kept` found a module with an input that keeps a graph for gradients, and `used` the computing of
     gradients.
     """

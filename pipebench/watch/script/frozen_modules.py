@@ -17,11 +17,12 @@ import re
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from types import CodeType
 from typing import Any, NamedTuple
 
+from pipebench.watch.record.from_handlers import from_a_handler
 from pipebench.watch.record.trial_lines import ModuleLooks
 from pipebench.watch.script.loop_place import Call
 from pipebench.watch.script.unused_gradients import UnusedGradients, plain_tensors
@@ -29,9 +30,10 @@ from pipebench.watch.script.unused_gradients import UnusedGradients, plain_tenso
 _FEWEST_TURNS = 8  # between the first look at its weights and the last one
 _MOST = 300  # modules, and ways to them
 _READ, _VALUES = 16, 64  # of its weights: a change through `.data` gives them no new version
+_ENTRIES = 64  # of a list or a dictionary
 _NESTED = 3  # levels of lists and dictionaries in which inputs are looked for
 # Of a module: gradients that somebody asks for, or weights that are made of others.
-_HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_pre_hooks", "parametrizations")
+_HOOKS = ("_backward_hooks", "_backward_pre_hooks", "_forward_pre_hooks")
 _VARIES = ("BatchNorm", "Dropout", "DropPath", "StochasticDepth")  # these give other outputs in train mode each time
 _NAMED = re.compile(r"[A-Za-z_][\w.]*(\[\w+\])?(?=\()")
 
@@ -66,7 +68,9 @@ class _Module:
             self._last = turn
             try:
                 self.changes = _weights([*module.parameters()]) != self._weights
-            except Exception:  # weights may be of any kind: those that cannot be compared are not known to stay
+            except Exception as error:  # weights may be of any kind: those that cannot be compared may change
+                if from_a_handler(error):
+                    raise
                 self.changes = True
 
     def gets_unused(self, gradients: UnusedGradients, loader: int) -> bool:
@@ -75,7 +79,7 @@ class _Module:
         If it is gone, what was found last stays.
         """
         if self.trainable and (gradients.some or self._unused) and (module := self._of()) is not None:
-            hooked = any(getattr(one, name, None) for one in module.modules() for name in _HOOKS)
+            hooked = any(_is_hooked(one) for one in module.modules())
             trainable = [one for one in module.parameters() if one.requires_grad]
             self._unused = not hooked and gradients.unused(loader, trainable)
         return self._unused and not self.changes
@@ -160,13 +164,15 @@ class FrozenModules:
         frozen: Counter[_Module] = Counter()
         unused: Counter[_Module] = Counter()
 
+        checked: set[_Module] = set()
+
         @functools.cache
         def in_vain(one: _Module) -> bool:
             return one.gets_unused(gradients, loader)
 
         with plain_tensors():
             for way, count in list(self._ways.items()):
-                stays = self._unchanged(way)
+                stays = self._unchanged(way, checked)
                 first = next(stays, None)
                 if first is None:
                     continue
@@ -177,11 +183,19 @@ class FrozenModules:
             taught = {one.form for one in trained if not in_vain(one)} if unused else set()
         return Found(_lines(frozen, {one.form for one in trained}), _lines(unused, taught))
 
-    def _unchanged(self, way: Iterable[_Entered]) -> Iterator[_Entered]:
+    def _unchanged(self, way: Iterable[_Entered], checked: set[_Module]) -> Iterator[_Entered]:
         for one in way:
-            one.module.check(self.turns)
+            if one.module not in checked:
+                one.module.check(self.turns)
+                checked.add(one.module)
             if not one.module.changes:
                 yield one
+
+
+def _is_hooked(module: Any) -> bool:
+    """Whether something else may use what its backward computes. A `__getattr__` of the script's own is not asked."""
+    own = vars(module)
+    return any(own.get(name) for name in _HOOKS) or "parametrizations" in own.get("_modules", ())
 
 
 def _lines(looks: Counter[_Module], left_out: set[Any]) -> list[ModuleLooks]:
@@ -192,8 +206,8 @@ def _lines(looks: Counter[_Module], left_out: set[Any]) -> list[ModuleLooks]:
 def tensors_in(given: Any, levels: int = _NESTED) -> Iterator[Any]:
     if isinstance(given, sys.modules["torch"].Tensor):
         yield given
-    elif levels and isinstance(given, (list, tuple, Mapping)):
-        for one in given.values() if isinstance(given, Mapping) else given:
+    elif levels and isinstance(given, (list, tuple, dict)):  # any other mapping may make its values when it is asked
+        for one in islice(dict.values(given) if isinstance(given, dict) else given, _ENTRIES):
             yield from tensors_in(one, levels - 1)
 
 

@@ -1,46 +1,41 @@
-"""Times the full garbage collections in a training loop, and notes which lines begin them.
+"""Times the garbage collections that a training loop asks for, and notes the lines that do.
 
-A full collection looks at each object that Python knows of. `gc.collect()` is one; Python begins others by itself. No
-other thread can look at the loop meanwhile: the interpreter is not free.
+A full collection looks at each object that Python knows of. No other thread can look at the loop meanwhile: the
+interpreter is not free. Those that Python begins by itself are not timed: `gc.callbacks` would lose what a signal
+handler raises during one.
 """
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import sys
 import threading
 from collections import Counter
 from time import perf_counter_ns
+from types import FrameType
+from typing import Any
 
-from pipebench.watch.record.patches import Patches
+from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.trial_lines import FullCollected
 
-_FULL = 2  # the generation of all objects
 _MOST = 50  # places
 
 
 class FullCollections:
-    """What full collections took in the main thread, by the loader of the loop. Called through `gc.callbacks`."""
+    """What calls of `gc.collect` took in the main thread, by the loader of the loop."""
 
     def __init__(self) -> None:
         self.loader: int | None = None  # of the loop that runs now
-        self._began = 0
         self._spent: Counter[int] = Counter()
         self._places: dict[int, Counter[tuple[str, int]]] = {}
         self._thread, self._process = threading.main_thread().ident, os.getpid()
 
-    def __call__(self, phase: str, info: dict[str, int]) -> None:
-        if info.get("generation") != _FULL or threading.get_ident() != self._thread or os.getpid() != self._process:
+    def _add(self, spent: int, frame: FrameType) -> None:
+        if self.loader is None or threading.get_ident() != self._thread or os.getpid() != self._process:
             return
-        if phase == "start":
-            self._began = perf_counter_ns()
-            return
-        if self.loader is None or not self._began:
-            return
-        self._spent[self.loader] += perf_counter_ns() - self._began
-        self._began = 0
-        frame = sys._getframe(1)
+        self._spent[self.loader] += spent
         places = self._places.setdefault(self.loader, Counter())
         if len(places) < _MOST:
             places[frame.f_code.co_filename, frame.f_lineno] += 1
@@ -52,5 +47,15 @@ class FullCollections:
         return FullCollected(self._spent.pop(loader, 0), places.total(), file, line, most)
 
     def install(self, patches: Patches) -> None:
-        gc.callbacks.append(self)
-        patches.on_undo(lambda: gc.callbacks.remove(self))
+        plain = gc.collect
+
+        @unseen
+        @functools.wraps(plain)
+        def collect(*args: Any, **kwargs: Any) -> int:
+            began = perf_counter_ns()
+            try:
+                return plain(*args, **kwargs)
+            finally:
+                self._add(perf_counter_ns() - began, sys._getframe(1))
+
+        patches.replace(gc, "collect", collect)

@@ -10,7 +10,7 @@ from pipebench.watch.record.recording import Recording
 
 _FROM, _TO = 10, 14  # steps: of several optimisers that take turns, each is looked at
 _LEAST = 1_000_000  # numbers of a parameter: a step over fewer takes no time
-_ROWS = 2_000  # that are looked at, evenly over all
+_ROWS, _NUMBERS = 2_000, 4_000_000  # that are looked at, evenly over all
 
 
 class RowLooks:
@@ -33,6 +33,8 @@ class RowLooks:
 def rows_of(optimiser: Any) -> GradientRows | None:
     """What shows of its largest parameter; None if it is small, has no dense gradient, or is on a device."""
     torch: Any = sys.modules["torch"]
+    if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
+        return None  # a mode of the script's own would see what is asked here
     every: list[Any] = [one for group in optimiser.param_groups for one in group["params"]]
     largest = max(every, key=lambda one: one.numel(), default=None)
     if largest is None or largest.dim() != 2 or largest.numel() < _LEAST:
@@ -43,7 +45,7 @@ def rows_of(optimiser: Any) -> GradientRows | None:
     if gradient.layout is not torch.strided:
         return None
     with torch.no_grad():
-        some = gradient[:: max(1, len(gradient) // _ROWS)]
+        some = gradient[:: max(1, len(gradient) // min(_ROWS, max(1, _NUMBERS // gradient.shape[1])))]
         touched = int((some != 0).any(1).sum())
     numbers = sum(one.numel() for one in every)
     return GradientRows(type(optimiser).__name__, numbers, largest.numel(), len(gradient), len(some), touched)

@@ -11,6 +11,8 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from pipebench.watch.record.from_handlers import forgiving
+
 _MOST = 200  # objects
 _MOST_MODULES = 1000
 _WITHOUT = ("builtins", "numpy", "torch", "pandas", "PIL")
@@ -61,10 +63,9 @@ def _may_hold(module: str) -> bool:
 def _attributes(holder: Any) -> Iterable[tuple[str, Any]]:
     if issubclass(type(holder), functools.partial):  # it makes its own when it is asked, and then pickles otherwise
         return []
-    try:
+    held = None
+    with forgiving():  # it has none, or one of its own making
         held = object.__getattribute__(holder, "__dict__")
-    except Exception:  # it has none, or one of its own making
-        return []
     return list(held.items()) if isinstance(held, dict) else []
 
 

@@ -26,7 +26,7 @@ from dataclasses import replace
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from pipebench.watch.record.kernel_counts import core_wait_ns
+from pipebench.watch.record.kernel_counts import OURS, core_wait_ns
 from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import BETWEEN, LineLooks, LoopLooks, PlaceLooks
@@ -228,6 +228,8 @@ class LoopLooker:
         _before_forks()
 
     def _look_on(self, stop: Any, gone: Any) -> None:
+        native = threading.get_native_id()
+        OURS.add(native)
         try:
             chance = random.Random()
             while self.recording.on:
@@ -244,6 +246,7 @@ class LoopLooker:
         except Exception as error:
             self._fault(error)
         finally:
+            OURS.discard(native)
             gone.release()
 
     def _waits(self, stop: Any, seconds: float) -> bool:

@@ -23,6 +23,8 @@ from collections.abc import Iterable, Iterator
 from time import perf_counter_ns
 from typing import Any, NamedTuple, TypeAlias
 
+from pipebench.watch.record.from_handlers import forgiving
+
 FEWEST = 8  # backwards from the first one whose graph told something to the last
 _MOST_NODES = 20_000  # of a graph: about 2 µs each
 _MOST_OPTIMISERS = 100  # a loop may make one in each iteration
@@ -30,7 +32,10 @@ _PAUSE = 200  # times as long as a walk took, until the next one: at most half a
 _UNKNOWN = 4  # backwards after which none has told anything
 _LEAF = "AccumulateGrad"
 _LOOKED_UP = ("EmbeddingBackward", "EmbeddingBagBackward")  # what they give is no form of the weight
-_ById: TypeAlias = "weakref.WeakValueDictionary[int, Any]"  # tensors are equal by their values
+_ById: TypeAlias = "weakref.WeakValueDictionary[int, Any]"
+_Key: TypeAlias = tuple[int, tuple[int, ...]]
+"""A parameter by its identity and shape. A weak reference to it would let `torch.utils.swap_tensors` fail, which torch
+calls where a model is converted."""
 
 
 def plain_tensors() -> contextlib.AbstractContextManager[object]:
@@ -50,9 +55,9 @@ class _Backwards:
 
 
 class _Gradient(NamedTuple):
-    """The gradient of a parameter after a backward: both by identity."""
+    """The gradient of a parameter after a backward, by its identity. The parameter is held until the next backward."""
 
-    parameter: int
+    parameter: Any
     gradient: int
     version: int
 
@@ -68,10 +73,10 @@ class UnusedGradients:
         self._made: _ById = weakref.WeakValueDictionary()
         self._stepped: _ById = weakref.WeakValueDictionary()
         self._optimisers = 0
-        self._used: _ById = weakref.WeakValueDictionary()
-        self._unused: _ById = weakref.WeakValueDictionary()
+        self._used: set[_Key] = set()
+        self._unused: set[_Key] = set()
         self._of: dict[int, _Backwards] = {}
-        self._walked: list[int] = []  # the unused ones of the last graph
+        self._walked: list[Any] = []  # the unused ones of the last graph, until its backward is over
         self._kept: list[_Gradient] = []  # from the end of a backward to the begin of the next one
         self._not_before = self._backwards = 0
         self._told = False  # whether any graph told something
@@ -103,7 +108,8 @@ class UnusedGradients:
         It is `plain` if it is of all leaves, and not inside another one.
         """
         if self._kept:
-            self._compare()
+            with forgiving():  # a gradient may be of any kind
+                self._compare()
         own = self._of.get(loader)
         if own is None:
             own = self._of[loader] = _Backwards()
@@ -129,13 +135,12 @@ class UnusedGradients:
     def after(self) -> None:
         """Notes that a backward whose graph was walked is over."""
         with plain_tensors():
-            for number in self._walked:
-                if (one := self._unused.get(number)) is None:
-                    continue
+            walked, self._walked = self._walked, []
+            for one in walked:
                 if (gradient := one.grad) is None:  # whoever took it uses it
                     self._uses(one)
                 else:
-                    self._kept.append(_Gradient(number, id(gradient), gradient._version))
+                    self._kept.append(_Gradient(one, id(gradient), _version(gradient)))
 
     def unused(self, loader: int, parameters: Iterable[Any]) -> bool:
         """Whether the backwards of a loop give gradients to some of these, and nobody uses those of any."""
@@ -144,9 +149,9 @@ class UnusedGradients:
             return False
         held, found = self._held(), False
         for one in parameters:
-            if _is(self._used, one) or id(one) in held:
+            if _key(one) in self._used or id(one) in held:
                 return False
-            found |= _is(self._unused, one)
+            found |= _key(one) in self._unused
         return found
 
     def _walk(self, own: _Backwards, tensors: Any) -> None:
@@ -169,22 +174,22 @@ class UnusedGradients:
         free -= _with_other_inputs(order, free)
         for node, one in leaves.items():
             if node in free:
-                self._unused[id(one)] = one
-                self._walked.append(id(one))
+                self._unused.add(_key(one))
+                self._walked.append(one)
             else:
                 self._uses(one)
 
     def _is_free(self, leaf: Any) -> bool:
         """Whether it is a parameter without hooks that nobody was seen to use."""
         hooks = leaf._backward_hooks or getattr(leaf, "_post_accumulate_grad_hooks", None)
-        return isinstance(leaf, sys.modules["torch"].nn.Parameter) and not hooks and not _is(self._used, leaf)
+        return isinstance(leaf, sys.modules["torch"].nn.Parameter) and not hooks and _key(leaf) not in self._used
 
     def _held(self) -> set[int]:
         return _parameters(self._made) | _parameters(self._stepped)
 
     def _uses(self, one: Any) -> None:
-        self._used[id(one)] = one
-        self._unused.pop(id(one), None)
+        self._used.add(_key(one))
+        self._unused.discard(_key(one))
 
     def _compare(self) -> None:
         """What was written to a gradient since the last backward was for somebody.
@@ -194,11 +199,10 @@ class UnusedGradients:
         """
         kept, self._kept = self._kept, []
         with plain_tensors():
-            for parameter, was, version in kept:
-                one = self._unused.get(parameter)
-                gradient = one.grad if one is not None else None
-                written = gradient is not None and (id(gradient), gradient._version) != (was, version)
-                if one is not None and (written or (gradient is None and one.device.type != "cpu")):
+            for one, was, version in kept:
+                gradient = one.grad
+                written = gradient is not None and (id(gradient), _version(gradient)) != (was, version)
+                if written or (gradient is None and one.device.type != "cpu"):
                     self._uses(one)
 
 
@@ -207,6 +211,14 @@ def _in_half(nodes: Iterable[Any]) -> bool:
     half = sys.modules["torch"].float16
     told = [found[0] for one in nodes if (found := getattr(one, "_input_metadata", None))]
     return bool(sum(one.dtype is half and one.device.type == "cpu" for one in told) > len(told) / 2 > 0)
+
+
+def _key(one: Any) -> _Key:
+    return id(one), tuple(one.shape)
+
+
+def _version(tensor: Any) -> int:
+    return -1 if tensor.is_inference() else int(tensor._version)
 
 
 def _is(known: _ById, one: Any) -> bool:

@@ -14,13 +14,14 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from pipebench.watch.record.from_handlers import forgiving
+from pipebench.watch.record.from_handlers import forgiving, from_a_handler
 from pipebench.watch.record.positions import Positions, moved, positions, received
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.worker_lines import KeptOpen
 from pipebench.watch.stages.finding_transforms import has_attributes
 
 _FETCHES = 3  # the first ones: a look takes some microseconds for each open file
+_MOST = 500  # open files
 _OFTEN = 2  # of them: what another thread receives meanwhile, as an answer to a logger, comes seldom
 _CALLS = 5_000  # of a batch, at which is looked: some milliseconds
 _READS = ("read", "read1", "readinto", "readline", "readlines", "recv", "recv_into")
@@ -35,7 +36,7 @@ class Held:
     def __init__(self, recording: Recording, loader: int) -> None:
         self._recording, self._loader = recording, loader
         self._known = {*positions(), *received()}
-        self._left, self._received = _FETCHES, 0
+        self._left, self._received = _FETCHES if len(self._known) <= _MOST else 0, 0
         self._before: tuple[Positions, Positions] = {}, {}
         self._read = False
         self._calls = 0
@@ -75,7 +76,9 @@ class Held:
         try:
             number = one.fileno()
             kept = os.fstat(number)
-        except Exception:  # it is closed, or no file of the system; a class of the script's may raise anything
+        except Exception as error:  # it is closed, or no file of the system; a class of the script's may raise anything
+            if from_a_handler(error):
+                raise
             return False
         return (number, kept.st_dev, kept.st_ino) in self._known
 

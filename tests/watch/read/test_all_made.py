@@ -168,6 +168,9 @@ def _usual(made: int, kept: int, divider: str = "split_by_worker", kind: str = "
         (_chain(_usual(1024, 512, "select"), _usual(1024, 512, "select")), None),  # refuses every second sample
         (_chain(_usual(1024, 470, "good", "transform"), _usual(1024, 560, "good", "transform")), None),
         (_chain(_usual(30, 15), _usual(30, 15)), None),  # too few to tell
+        (_chain(*[[("decode", "Decoder", 640), ("collate", "batched", 40), ("transform", "as_dict", 40)]] * 16), None),
+        (_chain(*[[("decode", "Decoder", 640), ("getitem", "select", 320), ("getitem", "to_tuple", 320)]] * 2), None),
+        (_chain(*[[("transform", "<lambda>", 640), ("transform", "tidied", 320)]] * 2), None),  # two with one count
         (_chain(*[_usual(3200, 3200)] * 32), None),  # batches of as many as there are workers
         (_chain([("read", "split_by_worker", 4), ("transform", "to_example", 512)]), None),  # one worker
     ],

@@ -151,7 +151,7 @@ def test_gradients_that_nobody_uses_take_their_share_of_the_backward() -> None:
     assert (
         "for them, if its share of it is that of the forward (75 %). encoder.requires_grad_(False) before the loop, or "
         "running it under torch.no_grad(), could save about 300 ms (predicted, not tried). Only if the script reads "
-        "these gradients nowhere."
+        "these gradients nowhere, and trains these weights at no later time."
     ) in text
     assert "outputs that are kept" not in text and "is worth a change" not in text
     move = move_of_run(None, account.causes, 4)

@@ -46,7 +46,7 @@ def test_samples_that_a_pass_repeats_come_first() -> None:
     assert said(account).startswith(
         "Each of the 2 workers of loader 1 gives all samples of Reviews, so a pass has each sample 2 times: their "
         "first 4 batches are the same, and nothing in its code asks for the worker (get_worker_info). The repeated "
-        "samples took 510 ms of the run's 1.12 s (45 %). Passes with each sample once could save about 510 ms "
+        "samples took 510 ms of the run's 1.12 s (45 %). As many passes with each sample once could save about 510 ms "
         "(predicted, not tried)."
     )
     larger = Cause("unequal-lengths", 0.9, 0.9, 1)

@@ -13,7 +13,7 @@ from pipebench.watch.read.gather import Process
 from pipebench.watch.read.moves import move_of_run
 from pipebench.watch.record.lines import FetchSums, NewStage, StageName
 
-READ, DECODE, SELECT, AUGMENT, PIXELS = 11, 12, 13, 14, 15
+READ, DECODE, SELECT, AUGMENT, PIXELS, SELECT_LATER = 11, 12, 13, 14, 15, 126
 NAMES = {
     READ: StageName("read", "tar_file_expander"),
     DECODE: StageName("decode", "Decoder"),
@@ -55,7 +55,9 @@ def test_what_is_dropped_after_it_was_decoded_is_the_cause() -> None:
     assert cause.recoverable_s == pytest.approx(0.7 * 0.75)  # of each worker's second, and of 600 ms of waits
     text = said(account)
     assert "drops 75 % of 800 samples by a select after ImageFile.load has made them." in text
-    assert "Selecting them before could save about 525 ms (predicted, not tried)." in text
+    assert (
+        "Selecting them before, if what it asks is known then, could save about 525 ms (predicted, not tried)." in text
+    )
     move = next_move(move_of_run(None, account.causes, 2.0)) or ""
     assert "select samples before they are decoded and transformed" in move
 
@@ -72,6 +74,22 @@ def test_what_is_dropped_after_it_was_decoded_is_the_cause() -> None:
 )
 def test_otherwise_it_is_none(how: Any) -> None:
     assert "made-in-vain" not in _run(**how).causes()
+
+
+def test_what_came_to_the_select_counts_and_not_what_was_made() -> None:
+    """A buffer before it holds some, and batches are fewer than samples."""
+    for stage, came in (("shuffle", 150), ("batched", 100)):
+        run = _run(kept=came)
+        for place, worker in enumerate(run.workers):
+            lines = [
+                replace(one, gave={READ: 400, DECODE: 400, 125: came, SELECT_LATER: came})
+                if isinstance(one, FetchSums) and one.gave
+                else one
+                for one in worker.lines
+            ]
+            between = NewStage(125, StageName("getitem", stage)), NewStage(SELECT_LATER, StageName("getitem", "select"))
+            run.workers[place] = Process([*between, *lines])
+        assert "made-in-vain" not in run.causes()
 
 
 def test_what_is_made_behind_the_select_is_not_in_vain() -> None:

@@ -27,7 +27,7 @@ def test_smaller_batches_in_validation_are_told(batch: int | None, said_so: bool
     place = next(n for n, one in enumerate(run.lines) if isinstance(one, LoaderFound) and one.loader == 2)
     run.lines[place] = replace(run.lines[place], batch_size=batch)
     text = said(run.account())
-    assert ("and 4 in training: larger ones cost less." in text) is said_so
+    assert ("and 4 in training: larger ones may cost less." in text) is said_so
 
 
 def test_batches_that_are_kept_before_a_loop_that_trains_are_told_to_be_taken_in_it() -> None:
@@ -92,8 +92,8 @@ def test_larger_batches_are_the_move_where_small_ones_cost_most() -> None:
     # 100 samples of 20 ms, where training takes 2.5 ms for one
     assert cause.recoverable_s == cause.values["larger_s"] == pytest.approx(2.0 - 100 * 0.0025)
     assert (
-        "A batch has 1 sample there, and 4 in training: larger ones cost less. Besides loading, a sample takes 20.0 ms "
-        "there, and 2.50 ms in training. Larger batches could save about 1.75 s (predicted, not tried)."
+        "A batch has 1 sample there, and 4 in training: larger ones may cost less. Besides loading, a sample takes "
+        "20.0 ms there, and 2.50 ms in training. Larger batches could save about 1.75 s (predicted, not tried)."
     ) in said(account)
     move = move_of_run(None, account.causes, 2.0)
     assert move is not None and next_move(replace(move, file="/home/me/val_tta.py", line=63)) == (
@@ -110,7 +110,7 @@ def test_larger_batches_are_the_move_where_small_ones_cost_most() -> None:
         ({"here": [1600, 1600]}, False),  # whole images, and crops in training
         ({"here": [900, 1100]}, False),  # samples of several sizes do not go into one batch
         ({"here": []}, True),  # no batch was counted
-        ({"batch": 2, "here": [2000], "other": 500}, True),  # a sample costs no more than in training
+        ({"batch": 2, "here": [2000], "other": 500}, False),  # a sample costs no more than in training
     ],
 )
 def test_larger_batches_save_only_where_their_samples_are_those_of_training_and_cost_more(
