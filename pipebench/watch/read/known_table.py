@@ -165,6 +165,17 @@ KNOWN = (
         r"numpy\.",
         most=None,
     ),
+    Known(  # numpy.org/doc/stable/reference/generated/numpy.load.html: an array is read when its key is asked for
+        re.compile(r"\bself\.\w+\[[^\]]+\]"),
+        "arrays taken out of the archive once",
+        (
+            "An archive that np.load keeps open reads and unpacks the whole array each time that its",
+            "key is asked for. Take the arrays out when the dataset is made, or save each as .npy and",
+            "open it with mmap_mode='r'.",
+        ),
+        r"numpy\.(?:\w+\.)*NpzFile\.__getitem__$",
+        most=None,
+    ),
     Known(  # it runs Python code for each object inside
         re.compile(r"\b(?:copy\.)?deepcopy\("),
         "no deep copy of a sample",

@@ -69,6 +69,7 @@ KNOWN = [
     ("x = self.scaler.transform(row[None])[0]", "sklearn.wrapped", "whole tables for scikit-learn"),
     ("items = ast.literal_eval(self.items[i])", "ast.literal_eval", "texts parsed once"),
     ("day = datetime.strptime(self.days[i], '%Y-%m-%d')", "_strptime._strptime_datetime", "dates parsed once"),
+    ("x = self.data['x'][i]", "numpy.NpzFile.__getitem__", "arrays taken out of the archive once"),
     ("ids = self.tokenizer(self.texts[i], truncation=True)", "transformers.PreTrainedTokenizerBase.__call__",
      "texts tokenized once"),
 ]  # fmt: skip
@@ -103,6 +104,7 @@ SILENT = [
     ("x = f['images'][i]", "h5py.Dataset.__getitem__"),
     ("x = np.load(self.paths[i])[0]", "numpy.load"),
     ("x = np.load(self.path)['images']", "numpy.load"),  # an archive
+    ("x = opened['x'][i]", "numpy.NpzFile.__getitem__"),  # one of this sample
     ("volume = nib.load(path).get_fdata()", "nibabel.DataobjImage.get_fdata"),
     ("volume = nib.load(path).get_fdata()[None]", "nibabel.DataobjImage.get_fdata"),
     ("rows = pd.read_csv(self.paths[i], skiprows=first, nrows=10)", "pandas.read_csv"),
