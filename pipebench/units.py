@@ -169,6 +169,15 @@ def printable(name: str | bytes | os.PathLike[str]) -> str:
     return text if text.isprintable() else "".join(one if one.isprintable() else _escaped(one) for one in text)
 
 
+def code_place(file: str, line: int) -> str:
+    """A line of a file, as a reader knows it: without its folder.
+
+    >>> code_place("/home/me/train.py", 12)
+    'train.py:12'
+    """
+    return f"{printable(os.path.basename(file))}:{line}"
+
+
 def _bytes(text: str) -> bytes:
     try:
         return text.encode("utf-8", "surrogateescape")  # gives back the bytes of a file's name (PEP 383)

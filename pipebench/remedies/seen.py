@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pipebench.predict.more_workers import NEARLY
 from pipebench.predict.room import PREFETCH_FACTOR, Room
-from pipebench.results.account import AccountRow, Cause
+from pipebench.results.account import STARTING, AccountRow, Cause
 from pipebench.results.advice import Change, Place, Value
 from pipebench.results.drilled import DrilledLine
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
@@ -17,7 +17,6 @@ from pipebench.watch.record.own_code import owner
 from pipebench.watch.record.trial_lines import LoaderMade
 from pipebench.watch.stages.called import GETTERS
 
-_ENDS = ("start-up", "end-of-pass")
 _TELLING = 10.0  # a limit above this says nothing about what a change will bring
 # Parts of a wait that workers do not change. Receiving is none: on a busy machine it holds waits for a worker, too.
 _OF_THE_SCRIPT = ("sampler", "send-indices")
@@ -354,6 +353,6 @@ def without(watched: WatchResult, saved_s: float) -> float:
     """
     rows = watched.account.rows if watched.account else ()
     once = {one.loader for one in watched.loaders if one.passes < 2}
-    looped = [one.s for one in rows if one.loader is not None and not (one.code in _ENDS and one.loader in once)]
+    looped = [one.s for one in rows if one.loader is not None and not (one.code in STARTING and one.loader in once)]
     whole = sum(looped)
     return whole / max(0.01 * whole, whole - saved_s) if whole else 1.0

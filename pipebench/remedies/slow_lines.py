@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pipebench.remedies.kept import builds
 from pipebench.remedies.seen import TRY_FROM, Seen, without_share
 from pipebench.results.advice import Change, Finding, Place
-from pipebench.results.drilled import DrilledLine
+from pipebench.results.drilled import DrilledLine, known
 from pipebench.watch.read.known_table import BUILT, MODEL, OPENED
 
 PLACE = 12
@@ -34,19 +34,18 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
 
 def _lines(seen: Seen) -> Iterator[tuple[float, str, tuple[str, ...], Place | None]]:
     """What is known, with its large share of the time in which samples are made, and its largest line."""
-    titles: dict[str, list[tuple[float, DrilledLine]]] = {}
-    for _, share, line in seen.lines():
-        tried = line.title in (OPENED.title, BUILT.title) and seen.serves_stages and builds(line.text)  # by `kept`
-        if line.title and not tried:
-            titles.setdefault(line.title, []).append((share, line))
-    for title, lines in titles.items():
-        total = sum(share for share, _ in lines)
-        if total >= LEAST_SHARE:
-            _, most = max(lines, key=lambda one: one[0])
-            yield total, title, most.how, Place(most.function, most.file, most.line)
+    lines = ((share, line) for _, share, line in seen.lines() if not _tried(seen, line))
+    for share, most in known(lines):
+        if share >= LEAST_SHARE:
+            yield share, most.title, most.how, Place(most.function, most.file, most.line)
     learned = sum(one.worker_share for one in seen.stages if one.learned)
     if learned >= LEAST_SHARE:
         yield learned, MODEL.title, MODEL.how, None
+
+
+def _tried(seen: Seen, line: DrilledLine) -> bool:
+    """Whether `kept` tries what is written in place of this line."""
+    return bool(line.title in (OPENED.title, BUILT.title) and seen.serves_stages and builds(line.text))
 
 
 def _at_most(seen: Seen, share: float) -> float:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 from pipebench.render.layout import Spare, Sparing
 from pipebench.results.advice import Advice
 from pipebench.results.drilled import DrilledLine
 from pipebench.results.watched import WatchResult
-from pipebench.units import percent, printable
+from pipebench.units import code_place, percent, printable
 
 _MOST_OF_LOADING = 0.5  # of the time in which samples are made
 _EARLY = 10  # in the order in which a short page leaves parts out
@@ -38,7 +36,7 @@ def slow_line(advice: Advice, watched: WatchResult | None) -> tuple[float, str] 
 
 def _place(one: DrilledLine) -> str:
     calls = f" → {printable(one.calls)}" if one.calls else ""
-    return f"{printable(os.path.basename(one.file))}:{one.line}{calls}"
+    return f"{code_place(one.file, one.line)}{calls}"
 
 
 def of_line(found: tuple[float, str] | None) -> str:

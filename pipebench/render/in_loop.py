@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from pipebench.results.account import LITTLE
-from pipebench.units import counted, percent, printable, seconds
+from pipebench.units import code_place, counted, percent, printable, seconds
 
 _EVEN = " It takes as long in each iteration and needs no core, so it may be a wait for a device."
 
@@ -80,7 +79,7 @@ def _lines(values: Any) -> str:
 
 def _of_phase(values: Any, end: str) -> str:
     first, last = values[f"line{end}"], values[f"last{end}"]
-    lines = f"{os.path.basename(values['file'])}:{first}{f'–{last}' if last > first else ''}"
+    lines = f"{code_place(values['file'], first)}{f'–{last}' if last > first else ''}"
     calls = f" → {values[f'calls{end}']}" if f"calls{end}" in values else ""
     function = values.get(f"function{end}", "")
     return f"{f'{function} ({lines}{calls})' if function else f'{lines}{calls}'} {percent(values[f'share{end}'])}"
@@ -173,4 +172,4 @@ def _most(values: Any) -> str:
 
 
 def _where(values: Any) -> str:
-    return f"{os.path.basename(values['file'])}:{values['line']}"
+    return code_place(values["file"], values["line"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipebench.render.frameworks import made_anew, setting
+from pipebench.render.watch_notes import keeps_graphs
 from pipebench.results.account import LITTLE, Cause
 from pipebench.units import counted, seconds
 
@@ -107,11 +108,7 @@ def validation(one: Cause, values: Any, part: str) -> str:
     if (waits := values.get("waits_s", 0.0)) >= LITTLE * one.s > 0:
         said += f" Up to {seconds(waits)} of that could be saved by faster loading (predicted, not tried)."
     if "graphs" in values:
-        said += (
-            " Their forward keeps graphs for gradients, and no gradient was seen to be computed there. Unless they are "
-            "used later, torch.inference_mode() or torch.no_grad() around them saves time and memory (how much is not "
-            "known)."
-        )
+        said += f" Their {keeps_graphs('them')}"
     if "kept" in values:
         said += " Training takes no batch from a loader. If it uses these, take them from the loader in the training "
         said += "loop: then workers make them meanwhile."

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 from pipebench.render.frameworks import made_anew, setting
 from pipebench.render.in_loop import otherwise
 from pipebench.render.watch_notes import tools
 from pipebench.results.next_move import NextMove
-from pipebench.units import printable, seconds, size
+from pipebench.units import code_place, printable, seconds, size
 
 
 def at(move: NextMove) -> str:
     """What a move is about, in the user's own code."""
-    where = [f"{os.path.basename(move.file)}:{move.line}"] if move.line else []
-    told = ", ".join([*([move.function] if move.function else []), *where])
-    return f" ({printable(told)})" if told else ""
+    where = [code_place(move.file, move.line)] if move.line else []
+    told = ", ".join([*([printable(move.function)] if move.function else []), *where])
+    return f" ({told})" if told else ""
 
 
 def _by_length(move: NextMove) -> str:
@@ -30,8 +29,7 @@ def _by_length(move: NextMove) -> str:
 
 def _loader_at(move: NextMove) -> str:
     known = move.line and not move.title  # else the place is that of a line of its dataset
-    where = f", {os.path.basename(move.file)}:{move.line}" if known else ""
-    return printable(f"loader {move.loader}{where}")
+    return f"loader {move.loader}" + (f", {code_place(move.file, move.line)}" if known else "")
 
 
 OF_RUN: dict[str, Callable[[NextMove], str]] = {

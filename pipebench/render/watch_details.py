@@ -5,7 +5,6 @@ These are start-up, workers, hand-off, memory, and the slowest samples.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 
@@ -15,7 +14,7 @@ from pipebench.results.batches import SlowSample
 from pipebench.results.hand_off import HandOff, QueuePoint
 from pipebench.results.host_use import HostUse, ThreadPool
 from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
-from pipebench.units import bytes_scale, counted, percent, printable, seconds, seconds_scale, size
+from pipebench.units import bytes_scale, code_place, counted, percent, printable, seconds, seconds_scale, size
 
 _WIDEST, _SHORTEST_S = 200, 1e-6  # of a line of levels: more columns, or shorter parts, than any run gives
 _LEVELS = "▁▂▃▄▅▆▇█"
@@ -70,7 +69,7 @@ def _percentiles(found: Sequence[float | None]) -> str:
 def loader_name(one: LoaderResult) -> str:
     how = f"{counted(one.workers, 'worker')} ({printable(one.start_method)})" if one.workers else "no workers"
     batch = f", batch {one.batch_size}" if one.batch_size else ""
-    made = f"; made at {printable(os.path.basename(one.file))}:{one.line}" if one.file else ""
+    made = f"; made at {code_place(one.file, one.line)}" if one.file else ""
     again = f", anew {counted(one.again, 'time')}" if one.again else ""
     return f"loader {one.loader}: {printable(one.dataset)}{batch}, {how}{made}{again}"
 

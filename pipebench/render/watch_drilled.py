@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from pipebench.render.cells import Table
 from pipebench.render.layout import Part, begun, shortened
 from pipebench.render.watch_verdict import known_line
-from pipebench.results.drilled import DrilledLine, DrilledRow
+from pipebench.results.drilled import DrilledLine, DrilledRow, known
 from pipebench.results.next_move import NextMove
-from pipebench.units import counted, percent, printable
+from pipebench.units import code_place, counted, percent, printable
 
 _FEW = 4  # rows in the short report
 _MATTERS = 0.15  # of the row
@@ -67,7 +67,7 @@ def _described(one: DrilledLine) -> str:
     file = printable(os.path.basename(one.file))
     if not one.line:
         return f"{function} ({file}), smaller lines"
-    place = f"{function} ({file}:{one.line})"
+    place = f"{function} ({code_place(one.file, one.line)})"
     if one.calls:
         return f"{place} → {printable(one.calls)}"
     return f"{place}: {printable(one.text)}" if one.text else place
@@ -89,13 +89,8 @@ def all_drilled(rows: Iterable[DrilledRow], loaders: set[int], move: NextMove | 
 def _known(row: DrilledRow, said: set[str]) -> list[str]:
     """A sentence for each kind of slow line that has a share which matters, with the largest of its lines."""
     shares: list[tuple[float, str]] = []
-    lines: dict[str, list[DrilledLine]] = {}
-    for one in row.lines:
-        if one.title and one.title not in said:
-            lines.setdefault(one.title, []).append(one)
-    for title, found in lines.items():
-        if (share := sum(one.share for one in found)) >= _MATTERS:
-            most = max(found, key=lambda one: one.share)
-            sentence = known_line(most.function, most.file, most.line, title, most.how)
+    for share, most in known((one.share, one) for one in row.lines if one.title not in said):
+        if share >= _MATTERS:
+            sentence = known_line(most.function, most.file, most.line, most.title, most.how)
             shares.append((share, sentence[0].upper() + sentence[1:]))
     return [sentence for _, sentence in sorted(shares, reverse=True)]

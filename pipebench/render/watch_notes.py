@@ -143,6 +143,15 @@ def left_on(values: Values) -> str:
     )
 
 
+def keeps_graphs(loops: str) -> str:
+    """The end of a sentence on the forward of loops that do not train."""
+    return (
+        "forward keeps graphs for gradients, and no gradient was seen to be computed there. Unless they are used "
+        f"later, torch.inference_mode() or torch.no_grad() around {loops} saves time and memory (how much is not "
+        "known)."
+    )
+
+
 _SENTENCES: dict[str, Callable[[Values], str]] = {
     ONE_OF_RANKS: lambda found: (
         f"This is rank {found['rank']} of {found['of']}. Other ranks may share this machine, and were not watched with "
@@ -153,9 +162,8 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
         f"divides them: nothing in the code of {found['dataset']} asks for the worker (get_worker_info)."
     ),
     "unused-graphs": lambda found: (
-        f"The loops over loader {found['loader']} ({found['dataset']}) do not train, but their forward keeps graphs "
-        "for gradients, and no gradient was seen to be computed there. Unless they are used later, "
-        "torch.inference_mode() or torch.no_grad() around these loops saves time and memory (how much is not known)."
+        f"The loops over loader {found['loader']} ({found['dataset']}) do not train, but their "
+        + keeps_graphs("these loops")
     ),
     "nested-lists": lambda found: (
         f"Functions of datasets take {percent(found['share'])} of the time of samples of loader {found['loader']}, and "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 
 from pipebench.render.run_moves import OF_RUN, at, cheaper_hand_off, fewer_tensors
@@ -10,7 +9,7 @@ from pipebench.render.started import fitting
 from pipebench.render.worker_moves import DIVIDE, OF_WORKERS, OPEN_FIRST, shortly, why_no_worker
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import ONE_OF_RANKS, Verdict, WatchResult
-from pipebench.units import counted, percent, printable, seconds
+from pipebench.units import code_place, counted, percent, printable, seconds
 
 _OWN_STAGES = ("read", "decode", "transform", "collate")  # the kinds of stages that `pipebench run` also measures
 
@@ -60,7 +59,7 @@ def not_recognised(found: Verdict) -> str:
 
 def loader(number: int | None, dataset: str, file: str, line: int) -> str:
     """A loader as its reader knows it: by the class of its dataset, and by the line that makes it."""
-    made = f", {printable(os.path.basename(file))}:{line}" if file else ""
+    made = f", {code_place(file, line)}" if file else ""
     return f"loader {number} ({printable(dataset)}{made})"
 
 
@@ -198,7 +197,7 @@ def _with_new_workers(move: NextMove) -> tuple[str, str]:
 
 def known_line(function: str, file: str, line: int, title: str, how: Sequence[str], share: str = "") -> str:
     """What is written in place of a line that is known to be slow (0: of what the dataset calls elsewhere)."""
-    place = f"{printable(os.path.basename(file))}:{line}" if line else "the dataset"
+    place = code_place(file, line) if line else "the dataset"
     told = ", ".join(one for one in (printable(function) if line else "", share) if one)
     return f"in {place}{f' ({told})' if told else ''}: {printable(title)}. {printable(' '.join(how))}"
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+STARTING = ("start-up", "end-of-pass")
+"""Rows of the begin and the end of passes: where workers do not live on, they start and end in them."""
+_ONCE = ("interpreter", "before-loops", "after-loops", "exit", "not-recorded")  # rows: a longer run has as much of them
 
 
 @dataclass(frozen=True)
@@ -99,3 +104,13 @@ class Account:
     causes: tuple[Cause, ...] = ()
     beside_s: float = 0.0
     script_cpu_s: float | None = None
+
+    @property
+    def loops_s(self) -> float:
+        """The time from the first loop's begin to the last one's end."""
+        return self.wall_s - sum(one.s for one in self.rows if one.code in _ONCE)
+
+
+def largest_saving(causes: Iterable[Cause]) -> Cause | None:
+    """The cause that could save most of the run; doubtful ones stand behind the others. None: none saves anything."""
+    return max((one for one in causes if one.saving_s), key=lambda one: (not one.doubtful, one.saving_s), default=None)

@@ -17,7 +17,6 @@ _LOADING = (
     "threads-over-cores", "cores-used-up", "head-of-line", "periodic-stalls", "uneven-workers", "waiting",
     "workers-compete", "host-to-device", "shared-lock", "loading-takes-cores",
 )  # fmt: skip
-_OUTSIDE = ("interpreter", "before-loops", "after-loops", "exit", "not-recorded")  # a longer run has as much of it
 _ONCE = ("before-loops", "after-loops", "outside-loops")
 _APART = ("memory-growth", "sync-points")  # said besides the first cause, whatever their size
 _MOST_CAUSES, _BESIDE_FIRST = 2, 0.2
@@ -45,12 +44,11 @@ def small_beside(account: Account) -> tuple[Cause, ...]:
     They are training, if it takes most of the loops, and what is done between loops. Empty: some cause could save more.
     """
     causes = [one for one in account.causes if one.code not in (*_ONCE, "training", *_APART)]
-    recorded_s = account.wall_s - sum(one.s for one in account.rows if one.code in _OUTSIDE)
     most_s = max((one.at_most_s for one in causes), default=0.0)
-    if not causes or most_s >= _SMALL * recorded_s:
+    if not causes or most_s >= _SMALL * account.loops_s:
         return ()
     large = [one for one in account.causes if one.code in ("training", "outside-loops")]
-    large = [one for one in large if one.s >= _SMALL * recorded_s]
+    large = [one for one in large if one.s >= _SMALL * account.loops_s]
     return tuple(sorted(large, key=lambda one: -one.s))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -45,3 +47,19 @@ class DrilledRow:
     looks: int
     unread: int
     lines: tuple[DrilledLine, ...]
+
+
+class Known(NamedTuple):
+    """What is written in place of some lines that are known to be slow: their whole share, and the largest of them."""
+
+    share: float
+    most: DrilledLine
+
+
+def known(lines: Iterable[tuple[float, DrilledLine]]) -> list[Known]:
+    """The lines that are known to be slow, by what is written in their place. Each comes with its share."""
+    found: dict[str, list[tuple[float, DrilledLine]]] = {}
+    for share, one in lines:
+        if one.title:
+            found.setdefault(one.title, []).append((share, one))
+    return [Known(sum(share for share, _ in same), max(same, key=lambda one: one[0])[1]) for same in found.values()]

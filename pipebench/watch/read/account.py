@@ -35,7 +35,7 @@ REASONS = {
     "after-loader": "more-overlap", "host-to-device": "overlap-copies", "other": "off-the-path",
 }  # fmt: skip
 _WAITS = ("wait-for-worker", "receive", "unpickle", "pin", "make-batch", "after-loader", "send-indices", "sampler")
-_ENDING, _ANEW = STARTS = "persistent-workers", "one-iterator"  # reasons: what workers, or iterators, start anew for
+_ENDING, _ANEW = START_REASONS = "persistent-workers", "one-iterator"  # what workers, or iterators, start anew for
 _ON_DEVICE = (*_WAITS, "host-to-device", "forward", "backward", "optimiser", "other")  # where CUDA runs beside the host
 _STEPS = 8  # passes of one batch at least that count as steps where no loop over a loader trains
 
@@ -310,9 +310,8 @@ def throws_away(run: Run, one: LoaderFound) -> bool:
     """
     if single(run, one.loader) != "left":
         return False
-    script = run.of_script()
-    passes = sum(begun.loader == one.loader for process in script for begun in process.of(PassBegun))
-    steps = sum(line.trained for process in script for line in process.of(LoopSums))
+    passes = len(run.of_loader(PassBegun, one.loader))
+    steps = sum(line.trained for process in run.of_script() for line in process.of(LoopSums))
     of_steps = 2 * passes >= max(steps, _STEPS) if steps else passes >= _STEPS
     return (one.persistent and one.workers > 0) or of_steps
 

@@ -33,7 +33,7 @@ _ROUGH = 0.02  # items that are dropped for other reasons
 def times_made(run: Run, loader: int) -> float | None:
     """How often a sample of this loader is made, if that is once by each of several workers; else None."""
     described = loaders_found(run.processes).get(loader)
-    workers = [one for one in run.processes if one.role == "worker" and one.loader == loader]
+    workers = run.workers_of(loader)
     if described is None or described.workers < 2:
         return None
     if _divided_later(run, loader, workers, described.workers):
@@ -54,7 +54,7 @@ def times_made(run: Run, loader: int) -> float | None:
 
 def _divided_later(run: Run, loader: int, workers: Sequence[Process], count: int) -> bool:
     """Whether each worker has a stage after those that make samples which keeps one of `count` items."""
-    passes = sum(one.loader == loader for process in run.processes for one in process.of(PassBegun))
+    passes = len(run.of_loader(PassBegun, loader))
     return len(workers) >= count and all(_divides(one, count, passes) for one in workers)
 
 

@@ -292,7 +292,7 @@ def _threads(run: Run, loader: int, lines: Iterable[Sequence[FetchSums]]) -> flo
 
     1 if no native thread did any work in the workers: what else they do is their feeder thread's, and ours.
     """
-    workers = [one for one in run.processes if one.role == "worker" and one.loader == loader]
+    workers = run.workers_of(loader)
     if not any(one.threads.native_threads for one in workers):
         return 1.0
     all_ns = own_ns = 0

@@ -207,6 +207,9 @@ class Run:
             if one.loader == loader
         ]
 
+    def workers_of(self, loader: int) -> list[Process]:
+        return [one for one in self.processes if one.role == "worker" and one.loader == loader]
+
     def of_loader(self, kind: type[OfLoader], loader: int) -> list[OfLoader]:
         """The lines of one kind that the script's processes wrote about a loader, also in the warm-up."""
         return [one for process in self.of_script() for one in process.of(kind) if one.loader == loader]

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pipebench.results.account import Cause
+from pipebench.results.account import STARTING, Cause
 from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.gather import Process, Run
 from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.record.lines import FetchSums, PassEnded
 
 _FEWEST = 2  # batches, which differ from one another
-_STARTS = ("start-up", "end-of-pass")
 
 
 def given_by_each(seen: Seen) -> Iterable[Cause]:
     for one in seen.in_loop:
         batches = _same_batches(seen.run, one)
         if batches:
-            spent = sum(row.s for row in seen.rows(loader=one.loader) if row.code not in _STARTS)
+            spent = sum(row.s for row in seen.rows(loader=one.loader) if row.code not in STARTING)
             again_s = spent * (1 - 1 / one.workers)
             values: dict[str, str | int | float] = {"workers": one.workers, "same": batches, "function": one.dataset}
             yield Cause("each-gives-all", again_s, again_s, one.loader, values)
@@ -31,7 +30,7 @@ def given_by_each(seen: Seen) -> Iterable[Cause]:
 
 def _same_batches(run: Run, one: LoaderResult) -> int:
     """How many first batches were the same in all workers; 0: it is not certain that each gives all samples."""
-    workers = [its for its in run.processes if its.role == "worker" and its.loader == one.loader]
+    workers = run.workers_of(one.loader)
     if not one.undivided or one.workers < 2 or {its.worker for its in workers} != set(range(one.workers)):
         return 0
     if not any(line.how == "exhausted" for line in run.of_loader(PassEnded, one.loader)):

@@ -146,7 +146,7 @@ def _pools(where: str, processes: Iterable[Process]) -> Iterable[ThreadPool]:
 
 def worker_threads(run: Run, loader: int) -> tuple[int, Sequence[ThreadPool]]:
     """How many threads ran at once in a worker of this loader, with its own, and the pools that allow more than one."""
-    inside = [one for one in run.processes if one.role == "worker" and one.loader == loader]
+    inside = run.workers_of(loader)
     native = _highest(one.threads.native_threads for one in inside) or 0
     return 1 + native, [one for one in _pools("workers", inside) if one.threads > 1]
 

@@ -34,8 +34,7 @@ class InVain(NamedTuple):
 
 def in_vain(seen: Seen, one: LoaderResult) -> InVain | None:
     """None if the workers of a loader drop too little of what they made."""
-    workers = [process for process in seen.run.processes if process.role == "worker" and process.loader == one.loader]
-    found = [told for process in workers if (told := _of_worker(process)) is not None]
+    found = [told for process in seen.run.workers_of(one.loader) if (told := _of_worker(process)) is not None]
     busy_s = sum(worker.busy_s for worker in seen.workers(one))
     made, kept = sum(told[0] for told in found), sum(told[1] for told in found)
     took: Counter[str] = sum((told[2] for told in found), Counter())

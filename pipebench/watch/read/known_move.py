@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from pipebench.results.account import Cause
-from pipebench.results.drilled import DrilledLine
+from pipebench.results.account import Cause, largest_saving
+from pipebench.results.drilled import DrilledLine, known
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import WatchResult
 from pipebench.watch.read.known_table import KNOWN, MODEL
@@ -51,7 +51,7 @@ def known_of_cause(causes: Sequence[Cause], result: WatchResult) -> NextMove | N
 
     None: something else could save more, or no line of the samples is known to be slow.
     """
-    first = max((one for one in causes if one.saving_s), key=lambda one: (not one.doubtful, one.saving_s), default=None)
+    first = largest_saving(causes)
     if first is None or first.code not in _OF_LOADING:
         return None
     move = with_known_line(
@@ -67,14 +67,14 @@ def _share(result: WatchResult, loader: int | None, move: NextMove) -> float:
 
 def _known(result: WatchResult, loader: int | None, stage: str | None) -> Iterator[_Found]:
     """What is known of the lines of a loader: of one stage, or of all (None)."""
-    lines: dict[str, list[tuple[float, DrilledLine]]] = {}
-    for row in result.drilled:
-        for line in row.lines if row.loader == loader and stage in (None, row.stage) else ():
-            if line.title and line.title not in _UNSURE:
-                lines.setdefault(line.title, []).append((row.worker_share * line.share, line))
-    for title, found in lines.items():
-        _, most = max(found, key=lambda one: one[0])
-        yield _Found(title, most.how, sum(share for share, _ in found), most)
+    lines = (
+        (row.worker_share * line.share, line)
+        for row in result.drilled
+        for line in (row.lines if row.loader == loader and stage in (None, row.stage) else ())
+        if line.title not in _UNSURE
+    )
+    for share, most in known(lines):
+        yield _Found(most.title, most.how, share, most)
     parts = [one for one in result.stages if one.loader == loader and one.learned]
     if parts and (stage is None or stage in [one.name for one in parts]):
         yield _Found(MODEL.title, MODEL.how, sum(one.worker_share for one in parts), None)

@@ -13,7 +13,7 @@ from pipebench.predict.more_workers import more_workers
 from pipebench.predict.passports import foreign_known, passport_of
 from pipebench.predict.planning import foreseen
 from pipebench.predict.room import PREFETCH_FACTOR, Room
-from pipebench.results.account import Cause
+from pipebench.results.account import Cause, largest_saving
 from pipebench.results.costs import Passport
 from pipebench.results.hand_off import HandOff
 from pipebench.results.host_use import HostUse
@@ -289,9 +289,7 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
     What may be a wait for a device stands behind the others, as in the report. None: no cause could save anything that
     matters to the run, so the move does not matter either.
     """
-    saving = [one for one in causes if one.saving_s]
-    largest = max(saving, key=lambda one: (not one.doubtful, one.saving_s), default=None)
-    first = next((one for code in FIRST for one in causes if one.code == code), largest)
+    first = next((one for code in FIRST for one in causes if one.code == code), largest_saving(causes))
     if first is None:
         return None
     action = "no-workers" if "saved_s" in first.values else _OF_RUN.get(first.code)

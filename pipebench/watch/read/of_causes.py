@@ -19,7 +19,6 @@ from pipebench.watch.record.spent import TimeSpent
 MATTERS = 0.05  # of the time of the loops; less is within their scatter
 _IDLES = 0.1  # of the time: a device that could do a transform of the workers
 _SEVERAL = 2  # threads: one has no helpers
-ONCE = ("interpreter", "before-loops", "after-loops", "exit", "not-recorded")
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Seen:
     @cached_property
     def loops_s(self) -> float:
         """The time from the first loop's begin to the last one's end."""
-        return self.account.wall_s - self.s(*ONCE)
+        return self.account.loops_s
 
     @cached_property
     def in_loop(self) -> list[LoaderResult]:

@@ -16,8 +16,7 @@ from pipebench.watch.read.device_idle import in_waits
 from pipebench.watch.read.gather import NO_LOADER, Run
 from pipebench.watch.read.in_loop import FEWEST, enough
 from pipebench.watch.read.of_causes import MATTERS, Seen
-from pipebench.watch.read.prepared import FORWARDS, late_share, looks_at_forward, prepared
-from pipebench.watch.record.record_file import FORWARD, TRANSFER
+from pipebench.watch.read.prepared import FORWARDS, copies, late_share, looks_at_forward, prepared
 from pipebench.watch.record.trial_lines import LineLooks
 
 CODE = "own-lines"
@@ -74,9 +73,7 @@ def _of_function(same: Sequence[LineLooks], rest: float) -> OwnLines:
 
 def on_host(seen: Seen, loader: int) -> bool:
     """Whether no device works beside the host: then what a line takes, the loop takes."""
-    turns = seen.run.turns(loader)
-    copies = any(sum(one.phases_ns[TRANSFER:FORWARD]) for one in turns)
-    return not (seen.on_device or copies or in_waits(turns) is not None)
+    return not (seen.on_device or copies(seen.run, loader) or in_waits(seen.run.turns(loader)) is not None)
 
 
 def in_python(seen: Seen) -> Iterable[Cause]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pipebench.results.account import AccountRow, Cause
+from pipebench.results.account import STARTING, AccountRow, Cause
 from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.account import throws_away
 from pipebench.watch.read.begins import begins_twice_s, stream_begins
@@ -14,7 +14,6 @@ from pipebench.watch.read.of_causes import MATTERS, Seen, as_made
 from pipebench.watch.record.lines import LoaderFound, PassBegun
 
 LARGE_ONCE = 0.2  # of the run
-_STARTS = ("start-up", "end-of-pass")
 _FOR_WORKERS = ("start-up", "end-of-pass", "wait-for-worker", "receive", "unpickle", "send-indices")
 _MOST_ONCE = 0.5  # of the loops: a start of workers that a longer run does not repeat, as far as is known
 
@@ -25,10 +24,10 @@ def start_up(seen: Seen) -> Iterable[Cause]:
     for one in seen.result.loaders:
         rows = [row for row in _with_inside(seen.account.rows) if row.loader == one.loader]
         away = (known := described.get(one.loader)) is not None and throws_away(seen.run, known)
-        own = [row for row in rows if row.code in _STARTS or (away and row.code == "sampler")]
+        own = [row for row in rows if row.code in STARTING or (away and row.code == "sampler")]
         spent, saved = sum(row.s for row in own), sum(row.recoverable_s or 0.0 for row in own)
         other = one.remade == "other"
-        anew = _begun_anew(seen, known, spent) if known is not None and not other else {}
+        anew = _begun_anew(seen, known, spent) if known is not None and not (other or away) else {}
         seldom = known is not None and (known.persistent or one.passes < 2)  # so far, workers have started once
         least = _MOST_ONCE if seldom else LARGE_ONCE
         if known is None or not (one.workers or away) or not (saved or anew or spent >= least * seen.loops_s):
@@ -53,7 +52,7 @@ def start_up(seen: Seen) -> Iterable[Cause]:
 def _begun_anew(seen: Seen, known: LoaderFound, spent: float) -> dict[str, float]:
     """What later passes over a stream took to begin it, if that is much. Workers that live on take as long."""
     begins = stream_begins(seen.run, known)
-    if begins is None or throws_away(seen.run, known) or min(spent, begins.more_s) < MATTERS * seen.loops_s:
+    if begins is None or min(spent, begins.more_s) < MATTERS * seen.loops_s:
         return {}
     return {"first_s": begins.first_s, "usual_s": begins.usual_s, "more_s": min(spent, begins.more_s)}
 

@@ -52,14 +52,18 @@ def prepared(run: Run, loader: int) -> Prepared | None:
     looks = looks_at_forward(lines)
     on_device = in_waits(run.turns(loader)) is not None  # then a line of the loop may copy to it
     before = [one for one in early if one.functions or not on_device]
-    copies = any(sum(one.phases_ns[TRANSFER:FORWARD]) for one in run.turns(loader))
-    waits = loader == NO_LOADER and not on_device and not copies  # a wait there is for no device
+    waits = loader == NO_LOADER and not on_device and not copies(run, loader)  # a wait there is for no device
     found = [one for one in with_neighbours(summed(before)) if (waits or needs_core(one)) and not _other_work(one)]
     if not enough(lines, looks) or not found:
         return None
     most = max(found, key=lambda one: one.looks)
     share = sum(one.looks for one in found) / looks
     return Prepared(share, *place_of(most, lines), rests=most.ns > 0 and not needs_core(most))
+
+
+def copies(run: Run, loader: int) -> bool:
+    """Whether the loop of a loader copies to a device."""
+    return any(sum(one.phases_ns[TRANSFER:FORWARD]) for one in run.turns(loader))
 
 
 def late_share(run: Run, loader: int) -> float:

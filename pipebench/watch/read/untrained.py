@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from statistics import fmean
 
-from pipebench.results.account import AccountRow, Cause
+from pipebench.results.account import STARTING, AccountRow, Cause
 from pipebench.results.watched import LoaderResult
-from pipebench.watch.read.account import STARTS
+from pipebench.watch.read.account import START_REASONS
 from pipebench.watch.read.gather import NO_LOADER, Run, loaders_found
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.together import in_steps
@@ -18,14 +18,13 @@ _FEWER = 2  # times as many samples in a batch of training: then small batches o
 _WORK = ("host-to-device", "prepare", "forward", "backward", "optimiser", "spans", "other")
 _LARGER = 1.5  # times the bytes of a sample in training: then it is another one
 _FEWEST_LOOKS, _OF_LOOKS = 10, 0.25  # that found a graph: the first module of a model gets none
-_STARTS = ("start-up", "end-of-pass")
 
 
 def validation(seen: Seen) -> Iterable[Cause]:
     described = loaders_found(seen.run.processes)
     for row in seen.rows("validation"):
         one = next((one for one in seen.result.loaders if one.loader == row.loader), None)
-        waits = sum(inside.recoverable_s or 0.0 for inside in row.inside if inside.reason not in STARTS)
+        waits = sum(inside.recoverable_s or 0.0 for inside in row.inside if inside.reason not in START_REASONS)
         if row.s < _LARGE * seen.loops_s and waits < MATTERS * seen.loops_s:
             continue
         counts: dict[str, str | int | float] = {"passes": row.passes or 0, **({"workers": one.workers} if one else {})}
@@ -77,7 +76,7 @@ def _small_batches(
 
 def _saved(seen: Seen, row: AccountRow, samples: int, trained: int) -> dict[str, float]:
     """What larger batches could save of the work on so many samples, where training takes so many."""
-    rows = [its for one in seen.in_loop for its in seen.rows(loader=one.loader) if its.code not in _STARTS]
+    rows = [its for one in seen.in_loop for its in seen.rows(loader=one.loader) if its.code not in STARTING]
     trained_s = sum(its.s for its in rows if seen.on_device or its.code in _WORK) / max(1, trained)
     work_s = sum(its.s for its in row.inside if its.code in _WORK)
     saved = work_s - samples * trained_s

@@ -111,6 +111,7 @@ def _note(sums: Sums, began: int, counts: tuple[int, int], outcome: tuple[bool, 
         sums.holds = fingerprint(found) if states is not None and sums.may_be_alike else 0
         if sums.held_open is not None:
             sums.held_open.end(sums.recording)
+            sums.held_open = None if sums.held_open.over else sums.held_open
         if found is not None:
             sums.look_into(found)
         sums.batch(began, sums.timer.last, *counts, *outcome)

@@ -41,6 +41,11 @@ class Held:
         self._read = False
         self._calls = 0
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing is looked at any more."""
+        return not self._left
+
     def begin(self) -> None:
         """Called before a batch is made."""
         if self._left:
