@@ -45,7 +45,7 @@ HOUSE = {
     "watch.worker": "kept_open pickling stack_place padded contents draws fingerprints batch_sums standins fetching",
     "watch.script": "made dividing nested_columns held_models described lost_workers wait_parts arrivals "
     "training_device device_idle main_thread own_steps passes unused_gradients phases backward ranks loop_place "
-    "own_python own_line frozen_modules unused_graphs full_collections busy_threads look_counts loop_looks "
+    "own_python own_line frozen_modules unused_graphs full_collections switching busy_threads look_counts loop_looks "
     "loop_spans without_loader left_on gradient_rows optimisers relays same_samples spawned_workers transfers "
     "iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",

@@ -25,6 +25,7 @@ from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import ThreadLooks, ThreadsBeside
 from pipebench.watch.script.loop_place import outwards
 from pipebench.watch.script.made import within
+from pipebench.watch.script.switching import Switching
 
 _SHORT_NS = 16_000_000  # the sleep before a look: what the loop did in a longer one says little of its end
 _WAITED = 2  # waits: the sleep, and then for the interpreter
@@ -103,10 +104,14 @@ class _OfLoop:
 
 
 class BusyThreads:
-    """Notes what other threads do beside the loop of one thread, on Linux. Without `follow`, nothing."""
+    """Notes what other threads do beside the loop of one thread, on Linux. Without `follow`, nothing.
 
-    def __init__(self, recording: Recording) -> None:
-        self.recording = recording
+    `met` is true as soon as a look has met another thread that did not wait.
+    """
+
+    def __init__(self, recording: Recording, switching: Switching) -> None:
+        self.recording, self.met = recording, False
+        self._switching = switching
         self._thread = self._native = 0
         self._asleep: _Asleep | None = None
         self._window: _Window | None = None
@@ -128,7 +133,7 @@ class BusyThreads:
         before, self._window = self._asleep, None
         waits, cpu, now = own_waits(), _cpu_ns(self._native), time.perf_counter_ns()
         if before is not None and cpu is not None and thread_now(self._native)[0] in _WAITING:
-            long = now - before.due >= _LONG * sys.getswitchinterval() * 1e9
+            long = now - before.due >= _LONG * self._switching.plain_s * 1e9
             taken = long and waits - before.waits >= _WAITED
             self._window = _Window(max(0.0, 1 - (cpu - before.cpu) / max(1, now - before.at)), taken)
 
@@ -137,6 +142,7 @@ class BusyThreads:
 
         `frames` are of all threads.
         """
+        self.met = self.met or any(map(_runs, (one for ident, one in frames.items() if ident != self._thread)))
         if loader is None or not self._native:
             self._last = None
             return
@@ -225,6 +231,11 @@ def _takes_batches(frame: FrameType | None) -> bool:
     """Whether a thread is inside of torch's loaders, or of what stands around them."""
     files = (one.f_code.co_filename for one in outwards(frame))
     return any(within(file) and not is_ours(file) for file in files)
+
+
+def _runs(frame: FrameType) -> bool:
+    """Whether a thread is one of the script, and does not wait by its own will."""
+    return not (is_ours(frame.f_code.co_filename) or _waits_itself(frame))
 
 
 def _waits_itself(frame: FrameType) -> bool:

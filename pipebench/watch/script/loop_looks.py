@@ -26,7 +26,7 @@ from dataclasses import replace
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from pipebench.watch.record.kernel_counts import OURS, core_wait_ns
+from pipebench.watch.record.kernel_counts import OURS, core_wait_ns, thread_now
 from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import BETWEEN, LineLooks, LoopLooks, PlaceLooks
@@ -48,6 +48,7 @@ from pipebench.watch.script.loop_place import (
 )
 from pipebench.watch.script.own_line import OwnLine, own_line
 from pipebench.watch.script.own_python import placed
+from pipebench.watch.script.switching import Switching
 from pipebench.watch.script.unused_gradients import UnusedGradients
 
 OFTEN_S = 0.01  # between two looks, on average
@@ -88,7 +89,8 @@ class LoopLooker:
         self.recording, self.each_s = recording, each_s
         self.early: Callable[[int], bool] = lambda loader: False
         self.gradients = UnusedGradients()
-        self.others, self.collected = BusyThreads(recording), FullCollections()
+        self._switching = Switching()
+        self.others, self.collected = BusyThreads(recording, self._switching), FullCollections()
         self._loop: _Loop | None = None
         self._of_backward: set[tuple[CodeType, range | None]] = set()
         self._backwards = 0
@@ -233,6 +235,7 @@ class LoopLooker:
         try:
             chance = random.Random()
             while self.recording.on:
+                (self._switching.back if self.others.met else self._switching.soon)()
                 each_s = min(self.each_s, _FIRST_S) if self._looks < _FIRST else self.each_s
                 searches = self._searched < _SEARCH and any(one.sought for one in list(self._of.values()))
                 if self._waits(stop, (_SEARCH_S if searches else each_s) * (0.5 + chance.random())):
@@ -246,6 +249,7 @@ class LoopLooker:
         except Exception as error:
             self._fault(error)
         finally:
+            self._switching.back()
             OURS.discard(native)
             gone.release()
 
@@ -303,7 +307,8 @@ class LoopLooker:
             one.cpu_ns += max(0, cpu - self._used)  # if it needed a core all the time before, too
         elif before is not None and same:
             one.ns += now - before[2]
-            one.cpu_ns += cpu - before[3]
+            runs = thread_now(self._native)[0] == "R"  # its wait for a core counts once it is over
+            one.cpu_ns += now - before[2] if runs else cpu - before[3]
 
     def _in_model(self, loop: _Loop | None, place: Place | None, frame: FrameType | None, again: bool) -> None:
         """Counts a look that met a model: in which of its modules, if that is in forward."""

@@ -16,6 +16,7 @@ from pipebench.watch.record.kernel_counts import core_wait_ns, thread_now
 from pipebench.watch.record.trial_lines import ThreadsBeside
 from pipebench.watch.script import busy_threads
 from pipebench.watch.script.busy_threads import BusyThreads
+from pipebench.watch.script.switching import Switching
 
 MS = 1_000_000
 LOOP, FEEDER = 11, 12  # as Python and the kernel know the threads
@@ -49,7 +50,7 @@ class Planted:
         self.frames = {LOOP: _training(), FEEDER: _frame_in("/home/me/feeder.py")}
         recording: Any = made_up_recording()
         self.written: list[ThreadsBeside] = recording.written
-        self.of = BusyThreads(recording)
+        self.of = BusyThreads(recording, Switching())
         self.of.follow(LOOP, LOOP)
         known = [SimpleNamespace(ident=one, native_id=one, name=f"Thread-{one}") for one in self.cpu]
         patch.setattr(busy_threads, "time", SimpleNamespace(perf_counter_ns=lambda: self.now))
@@ -188,3 +189,20 @@ def test_each_look_of_a_loop_sees_the_threads(looker: Any, monkeypatch: pytest.M
     monkeypatch.setattr(of, "write", lambda: seen.append("written"))
     looker.of.write()
     assert seen[-1] == "written"
+
+
+@pytest.mark.parametrize(
+    ("frame", "met"),
+    [
+        (_frame_in("/home/me/feeder.py"), True),
+        (_frame_in("/home/me/feeder.py", "time.sleep"), False),
+        (_frame_in(queue.__file__), False),
+        (_frame_in(busy_threads.__file__), False),
+    ],
+)
+def test_a_thread_that_does_not_wait_is_met(planted, frame, met):
+    planted.frames[FEEDER] = frame
+    planted.of.look(1, planted.frames)
+    assert planted.of.met == met
+    planted.of.look(1, {LOOP: planted.frames[LOOP]})
+    assert planted.of.met == met

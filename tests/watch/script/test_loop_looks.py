@@ -141,8 +141,10 @@ def test_the_loops_of_several_loaders_are_apart_and_passes_are_added(looker):
     assert found == {1: (4, 4), 2: (2, 2)}
 
 
-def test_a_second_look_only_tells_of_the_core(looker, monkeypatch):
-    """The clocks move by 5, 3 and 1 ns with each look: time, use of a core, and waits for one."""
+@pytest.mark.parametrize(("state", "needed"), [("S", 8), ("R", 10)])
+def test_a_second_look_only_tells_of_the_core(looker, monkeypatch, state, needed):
+    """The clocks move by 5, 3 and 1 ns with each look: time, use of a core, and waits for one that are over."""
+    monkeypatch.setattr(loop_looks, "thread_now", lambda thread: (state, 0))
     monkeypatch.setattr(looker.of.others, "look", lambda loader, frames: None)
     wall, core, waited = iter(range(0, 100, 5)), iter(range(0, 100, 3)), iter(range(100))
     monkeypatch.setattr(loop_looks.time, "perf_counter_ns", lambda: next(wall))
@@ -160,7 +162,8 @@ def test_a_second_look_only_tells_of_the_core(looker, monkeypatch):
         other.join()
     looker.of.end()
     places = looker.written[0].places
-    assert [sum(getattr(one, name) for one in places) for name in ("looks", "turns", "ns", "cpu_ns")] == [2, 2, 10, 8]
+    sums = ("looks", "turns", "ns", "cpu_ns")
+    assert [sum(getattr(one, name) for one in places) for name in sums] == [2, 2, 10, needed]
 
 
 def test_looks_at_what_one_function_calls_tell_of_its_core_together(looker):

@@ -1,0 +1,77 @@
+"""How soon Python lets the looking thread run, and that the script finds its own setting again."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+from looked_at import made_up_recording
+
+from pipebench.watch.script.loop_looks import RARELY_S, LoopLooker
+from pipebench.watch.script.switching import SOON_S, Switching
+
+
+@pytest.fixture(autouse=True)
+def _plain():
+    plain = sys.getswitchinterval()
+    yield
+    sys.setswitchinterval(plain)
+
+
+def test_it_is_set_and_set_back():
+    plain, switching = sys.getswitchinterval(), Switching()
+    assert switching.plain_s == plain
+    switching.soon()
+    switching.soon()
+    assert sys.getswitchinterval() == pytest.approx(SOON_S) and switching.plain_s == plain
+    switching.back()
+    switching.back()
+    assert sys.getswitchinterval() == switching.plain_s == plain
+
+
+def test_what_the_script_sets_stays():
+    switching = Switching()
+    switching.soon()
+    sys.setswitchinterval(0.5)
+    switching.back()
+    assert sys.getswitchinterval() == 0.5
+
+
+def test_a_shorter_time_stays():
+    sys.setswitchinterval(SOON_S / 10)
+    short, switching = sys.getswitchinterval(), Switching()
+    switching.soon()
+    assert sys.getswitchinterval() == short
+    switching.back()
+    assert sys.getswitchinterval() == short
+
+
+@pytest.fixture
+def made_up():
+    looker = LoopLooker(made_up_recording(), RARELY_S)
+    yield looker
+    looker.end()
+
+
+@pytest.mark.parametrize("met", [False, True])
+def test_while_the_loop_is_looked_at_and_no_other_thread_runs(met, made_up, monkeypatch):
+    plain, looker = sys.getswitchinterval(), made_up
+    looker.others.met = met
+    seen = []
+    monkeypatch.setattr(looker, "_waits", lambda stop, seconds: seen.append(sys.getswitchinterval()) or len(seen) > 2)
+    monkeypatch.setattr(looker, "_look", lambda again=False: None)
+    looker.came(1, sys._getframe())
+    looker.pause()
+    assert seen[1:] == [pytest.approx(plain if met else SOON_S)] * len(seen[1:])
+    assert sys.getswitchinterval() == plain
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks")
+def test_a_fork_has_the_plain_time(made_up):
+    plain = sys.getswitchinterval()
+    made_up.came(1, sys._getframe())
+    child = os.fork()
+    if not child:
+        os._exit(sys.getswitchinterval() != plain)
+    assert os.waitpid(child, 0)[1] == 0
