@@ -178,12 +178,16 @@ def next_move(move: NextMove | None) -> str | None:
     """The change that the figures support; None if they support no change."""
     if move is None:
         return None
-    if not move.title:
+    if move.line_share is None:
         return _first_move(move)
-    share = f"{percent(move.line_share or 0.0)} of making samples"
-    first = known_line(move.function, move.file, move.line, move.title, move.how, share)
+    share = f"{percent(move.line_share)} of making samples"
+    if not move.title:
+        first = f"make {code_place(move.file, move.line)} ({printable(move.function)}, {share}) cheaper."
+        cheaper = f" {why_no_worker(move)}"
+    else:
+        first, cheaper = known_line(move.function, move.file, move.line, move.title, move.how, share), ""
     if move.action == "make-stage-cheaper":
-        return f"Next: {first}"
+        return f"Next: {first}{cheaper}"
     workers = f"{OPEN_FIRST if move.kept_open else ''}{shortly(move)}" if shortly(move) else ""
     beside = workers or (_first_move(move) or "").removeprefix("Next: ")
     return f"Next: {first} Or {beside}"

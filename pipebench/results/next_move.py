@@ -45,7 +45,8 @@ class NextMove:
 
     `title` and `how` are of a line of the dataset that is known to be slow, at `line` of `function` (0: of a neural
     network that the dataset runs): what is written in its place, and how. It takes `line_share` of the time in which
-    samples are made. It comes before what `action` says.
+    samples are made (None: no line is named). It comes before what `action` says. Without `title`, nothing is known of
+    the line but its share.
     """
 
     action: Literal[

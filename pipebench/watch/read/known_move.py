@@ -1,4 +1,7 @@
-"""Puts a line that is known to be slow before a move that its change may make needless. Pure."""
+"""Puts the line that takes most of making samples before a move that its change may make needless. Pure.
+
+Of a line that is known to be slow, it is said what is written in its place; another one is named.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,9 @@ from pipebench.watch.read.known_table import KNOWN, MODEL
 
 _OF_STAGE = 0.3  # of the stage that is to become cheaper
 _OF_SAMPLES = 0.5  # of the time in which samples are made, beside more workers
+_UNKNOWN = 0.5  # of the time in which samples are made, of a line of which nothing is known
+_SURE = 0.3  # the same, at least, as its looks say
+_COMPUTES = 0.4  # of the time; the rest may be waits for a core
 _OF_LOADING = ("stage", "cores-used-up")
 _UNSURE = frozenset(one.title for one in KNOWN if not one.sure)
 _BESIDE = ("set-num-workers", "raise-num-workers", "workers-for-thread", "load-validation-faster")
@@ -40,10 +46,37 @@ def with_known_line(move: NextMove, result: WatchResult, loader: int | None) -> 
         return move
     largest = max(found, key=lambda one: one.share, default=None)
     if largest is None:
-        return move
+        return _with_its_line(move, result, loader)
     move = replace(move, title=largest.title, how=largest.how, line_share=largest.share)
     place = ("", "", 0) if largest.line is None else (largest.line.function, largest.line.file, largest.line.line)
     return replace(move, function=place[0], file=place[1], line=place[2])
+
+
+def _with_its_line(move: NextMove, result: WatchResult, loader: int | None) -> NextMove:
+    """The same move, with the one line that takes most of making samples; there may be none."""
+    if not _computes(result, loader):
+        return move
+    of = move.stage if move.action == "make-stage-cheaper" else None
+    lines = (
+        (row.worker_share, line)
+        for row in result.drilled
+        for line in (row.lines if row.loader == loader and of in (None, row.stage) else ())
+        if line.line and line.file and line.title not in _UNSURE
+    )
+    share, line = max(lines, key=lambda one: one[0] * one[1].share, default=(0.0, None))
+    if line is None or share * line.share < _UNKNOWN or share * line.low < _SURE:
+        return move
+    return replace(move, line_share=share * line.share, function=line.function, file=line.file, line=line.line)
+
+
+def _computes(result: WatchResult, loader: int | None) -> bool:
+    """Whether making samples needs a core most of the time: what waits is no cheaper line, but more workers at once."""
+    workers = [one for one in result.workers if one.loader == loader]
+    busy = sum(one.busy_s for one in workers)
+    if busy:
+        return sum(one.cpu_s + one.core_wait_s for one in workers) >= _COMPUTES * busy
+    own = (one for one in result.loaders if one.loader == loader and one.sample_s and one.sample_cpu_s is not None)
+    return any((one.sample_cpu_s or 0.0) >= _COMPUTES * (one.sample_s or 0.0) for one in own)
 
 
 def known_of_cause(causes: Sequence[Cause], result: WatchResult) -> NextMove | None:

@@ -51,7 +51,6 @@ KNOWN = (
 def test_a_cheaper_stage_is_made_by_its_line() -> None:
     assert _said(CHEAPER, _watched(_line(0.4))) == KNOWN.format("36 %")
     assert "make Clips.__getitem__ cheaper" in _said(CHEAPER, _watched(_line(0.25)))
-    assert "make Clips.__getitem__ cheaper" in _said(CHEAPER, _watched(_line(0.9, "")))
     other = replace(CHEAPER, stage="Image.load")
     assert "make Image.load cheaper" in _said(other, _watched(_line(0.4)))
 
@@ -130,3 +129,31 @@ def test_what_the_next_step_does_not_say_stands_below_the_lines() -> None:
     )
     small = _watched(_line(0.14), _line(0.5, ""))
     assert said not in layout.text(list(all_drilled(small.drilled, {1}, None, full=False)), width=200)
+
+
+UNKNOWN = "make clips.py:47 (Clips.__getitem__, 81 % of making samples) cheaper."
+
+
+def test_a_line_of_which_nothing_is_known_is_named_where_it_takes_most() -> None:
+    run = _watched(_line(0.9, ""), workers=(worker(0, busy_s=1.0, cpu_s=0.5),))
+    assert _said(CHEAPER, run).startswith(f"Next: {UNKNOWN} No whole core is free")
+    assert _said(MORE, run).startswith(f"Next: {UNKNOWN} Or set num_workers to 4")
+    short = "make Clips.__getitem__ cheaper"
+    assert short in _said(CHEAPER, _watched(_line(0.5, ""), workers=run.workers))
+    unsure = replace(_line(0.9, ""), low=0.2)
+    assert short in _said(CHEAPER, _watched(unsure, workers=run.workers))
+    for of_no_line in (replace(_line(0.9, ""), line=0), replace(_line(0.9, ""), file="")):
+        assert short in _said(CHEAPER, _watched(of_no_line, workers=run.workers))
+
+
+@pytest.mark.parametrize(("cpu_s", "core_wait_s", "named"), [(0.5, 0.0, True), (0.3, 0.2, True), (0.3, 0.0, False)])
+def test_what_mostly_waits_is_no_line_to_make_cheaper(cpu_s: float, core_wait_s: float, named: bool) -> None:
+    of_worker = worker(0, busy_s=1.0, cpu_s=cpu_s, core_wait_s=core_wait_s)
+    assert (UNKNOWN in _said(MORE, _watched(_line(0.9, ""), workers=(of_worker,)))) == named
+
+
+@pytest.mark.parametrize(("cpu_s", "named"), [(0.8, True), (0.1, False)])
+def test_the_same_in_a_loop_without_workers(cpu_s: float, named: bool) -> None:
+    without = replace(loader(), workers=0, sample_s=1.0, sample_cpu_s=cpu_s)
+    run = replace(_watched(_line(0.9, "")), loaders=(without,), workers=())
+    assert (UNKNOWN in _said(FIRST, run)) == named
