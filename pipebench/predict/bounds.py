@@ -42,10 +42,10 @@ def on_free_cores_s(costs: LoopCosts, cores: float) -> tuple[float, float]:
     """The least seconds of an iteration on cores that nobody else uses: as it is, and if batches cost nothing to make.
 
     Training is taken to use one core at a time, because a run beside others does not show whether it could use more. If
-    it does, the second is less.
+    it does, the second is less. `cores` may be a part of one: then training has no more of it.
     """
     received = costs.receive_s if costs.pin_s is None else 0.0
-    step_s = max(fmean(costs.step_s), costs.step_cpu_s)
+    step_s = max(fmean(costs.step_s), costs.step_cpu_s / min(1.0, cores))
     alone_s = max(costs.own_s + costs.send_s + received + step_s, costs.device_s)
     return max(alone_s, core_s(costs, costs.workers) / cores), alone_s
 

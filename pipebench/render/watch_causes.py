@@ -9,6 +9,7 @@ from pipebench.render import in_loop, of_passes, of_training
 from pipebench.render.frameworks import setting
 from pipebench.render.of_passes import living_on, saving
 from pipebench.render.watch_notes import left_on
+from pipebench.render.worker_moves import MANY_CORES, SOME_CORES
 from pipebench.results.account import LITTLE, Cause
 from pipebench.units import counted, lasting, percent, seconds, size
 
@@ -195,14 +196,40 @@ def _compete(one: Cause, values: Any, part: str) -> str:
 
 
 def _takes_cores(one: Cause, values: Any, part: str) -> str:
-    """What workers and training need on all cores. The gain is that of a machine without other processes."""
+    """What workers and training need on all cores, or on those that other processes leave."""
     its = "its worker and training" if values["workers"] == 1 else f"its {values['workers']} workers and training"
+    held = f"The loop itself waited for a core: {part}."
+    faster = f"{values['both_s'] / values['alone_s']:.2f}× as fast (predicted, not tried)"
+    if "left_cores" in values:
+        return (
+            f"{held} {_who_uses(values)}. For each batch, {its} need {seconds(values['both_s'])} of the "
+            f"{values['left_cores']:.1f} that others leave, and training alone takes {seconds(values['alone_s'])}"
+            f"{_stage_named(values)}. Beside these processes, loading that costs hardly anything could make the loop "
+            f"up to {faster}. Without them it would bring little: a quiet machine tells."
+        )
     return (
-        f"The loop itself waited for a core: {part}. For each batch, {its} need {seconds(values['both_s'])} of "
-        f"{values['usable_cores']:g} cores, and training alone takes {seconds(values['alone_s'])}"
-        f"{_stage_named(values)}. Without other processes, loading that costs hardly anything could make the loop "
-        f"about {values['both_s'] / values['alone_s']:.2f}× as fast (predicted, not tried)."
+        f"{held} For each batch, {its} need {seconds(values['both_s'])} of {values['usable_cores']:g} cores, and "
+        f"training alone takes {seconds(values['alone_s'])}{_stage_named(values)}. Without other processes, loading "
+        f"that costs hardly anything could make the loop about {faster}."
     )
+
+
+def _held_up(one: Cause, values: Any, part: str) -> str:
+    """What a loop waited for a core, where nothing else is large: its other figures do not tell what limits it."""
+    tell = "What limits training does not show so: watch it on a quiet machine."
+    if values["foreign_cores"] < MANY_CORES:
+        tell = "What limits training does not show so: give it more cores, or let it use fewer threads, and watch again."
+    return f"The loop itself waited for a core: {part}. {_who_uses(values)}. {tell}"
+
+
+def _who_uses(values: Any) -> str:
+    """Who keeps the cores busy: workers, the script's own process, and others."""
+    used = [("other processes", values["foreign_cores"]), ("the script's own process", values.get("script_cores", 0.0))]
+    if values["workers"]:
+        used.insert(1, (f"its {counted(values['workers'], 'worker')}", values["cores_used"]))
+    told = [f"{who} used {cores:.1f}" for who, cores in used if cores >= SOME_CORES]
+    told = [told[0], *(one.replace(" used", "") for one in told[1:])] if told else ["nobody was seen to use them"]
+    return f"Of {values['usable_cores']:g} cores, {' and '.join([', '.join(told[:-1]), told[-1]] if told[1:] else told)}"
 
 
 def _head_of_line(one: Cause, values: Any, part: str) -> str:
@@ -316,6 +343,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "cores-used-up": _cores,
     "workers-compete": _compete,
     "loading-takes-cores": _takes_cores,
+    "held-up": _held_up,
     "head-of-line": _head_of_line,
     "periodic-stalls": _periodic,
     "uneven-workers": _uneven_workers,

@@ -7,8 +7,8 @@ from pipebench.render.frameworks import setting
 from pipebench.results.next_move import Lacking, NextMove
 from pipebench.units import counted, seconds
 
-_SOME_CORES = 0.05  # fewer are not mentioned
-_MANY_CORES = 0.25  # more workers get a larger share of the cores that others use
+SOME_CORES = 0.05  # fewer are not mentioned
+MANY_CORES = 0.25  # more workers get a larger share of the cores that others use
 _WORTH = 1.05  # a smaller speed-up hardly helps
 DIVIDE = (
     " First let each worker give its own part: nothing in the dataset's code asks for the worker (get_worker_info), so "
@@ -73,14 +73,14 @@ def _if_divisible(move: NextMove) -> str:
 def _foreseen(move: NextMove) -> str:
     if move.fair is None:
         return ""
-    wanted, others = (move.cores_used or 0.0) + move.wanted_cores, (move.foreign_cores or 0.0) >= _MANY_CORES
+    wanted, others = (move.cores_used or 0.0) + move.wanted_cores, (move.foreign_cores or 0.0) >= MANY_CORES
     where = " Without other processes, the loop is" if _quiet(move) else " The loop is"
     said = [f"{where} predicted to be {spoken(move.fair)} as fast{_of_passes(move)}; {_not_tried(move)}."]
     if move.workers and wanted < move.workers / 2:
         said.append(" The workers mostly wait: this assumes that what they wait for serves more of them, too.")
     if _quiet(move):
         said.append(" What it may gain more beside them would be taken from them.")
-    elif others and wanted >= _MANY_CORES:
+    elif others and wanted >= MANY_CORES:
         said.append(" Part of that would be taken from other processes.")
     return "".join(said) + _alone(move)
 
@@ -141,12 +141,12 @@ def _cores(move: NextMove) -> str:
 
 def _uses(move: NextMove) -> str:
     """Who keeps the cores busy."""
-    wanted = f" and wait for {move.wanted_cores:.1f} more" if move.wanted_cores >= _MANY_CORES else ""
+    wanted = f" and wait for {move.wanted_cores:.1f} more" if move.wanted_cores >= MANY_CORES else ""
     used = [f"the workers use {move.cores_used or 0.0:.1f}{wanted}"] if move.workers else []
     own = "the script's own process" if move.workers else "the script's own process uses"
     used.append("the loop one" if move.script_cores is None else f"{own} {move.script_cores:.1f}")
-    if move.sibling_cores >= _SOME_CORES:
+    if move.sibling_cores >= SOME_CORES:
         used.append(f"other ranks of the job {move.sibling_cores:.1f}")
-    if move.foreign_cores is not None and move.foreign_cores >= _SOME_CORES:
+    if move.foreign_cores is not None and move.foreign_cores >= SOME_CORES:
         used.append(f"other processes {move.foreign_cores:.1f}")
     return " and ".join([", ".join(used[:-1]), used[-1]] if used[1:] else used)

@@ -14,7 +14,7 @@ from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
 from pipebench.watch.read.after_model import python_loops, spans
 from pipebench.watch.read.all_made import times_made
 from pipebench.watch.read.busy_threads import busy_threads
-from pipebench.watch.read.cores_taken import cores_taken
+from pipebench.watch.read.cores_taken import cores_taken, held_up
 from pipebench.watch.read.few_threads import few_threads
 from pipebench.watch.read.frozen_modules import frozen_modules, unused_gradients
 from pipebench.watch.read.full_collections import full_collections
@@ -377,13 +377,13 @@ def causes(run: Run, result: WatchResult, account: Account, grown: Mapping[int, 
     that begins anew: there, what is known counts.
 
     Those of the loops take 5 % of the loops' time and 2 % of the recorded run or more, and something could be saved of
-    them as far as is known.
+    them as far as is known. Where there is none, and the loop waited long for a core, that comes first.
     """
     seen = Seen(run, result, account, grown)
     found = [cause for kind in KINDS for cause in kind(seen)]
     least = max(MATTERS * seen.loops_s, _OF_RUN * (account.wall_s - seen.s("not-recorded")))
     large = [one for one in found if one.s >= least > 0 and one.recoverable_s != 0.0]
-    large = [replace(one, on_device=one.on_device or seen.on_device) for one in large]
+    large = [replace(one, on_device=one.on_device or seen.on_device) for one in large or held_up(seen)]
     return (*sorted(large, key=_place), *memory(seen), *training(seen), *once(seen))
 
 

@@ -2,7 +2,8 @@
 
 Beside other processes, the script gets few cores, whatever its workers do. Then a wait for a core says little of them.
 The CPU time of batches and of training says more: if both need longer on all cores than training needs alone, cheaper
-loading makes training faster.
+loading makes training faster. Where that holds only of the cores that the other processes leave, it is said so. And where
+no cause is found, a loop that waited long for a core has not shown what limits it.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from collections.abc import Iterable
 
 from pipebench.predict.bounds import on_free_cores_s
 from pipebench.results.account import Cause
+from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.moves import FEW, USED_UP, cores_of, waited_for
 from pipebench.watch.read.of_causes import Seen, stage_values, without_core_s
 
-CODE = "loading-takes-cores"
+CODE, HELD_UP = "loading-takes-cores", "held-up"
 _LARGE_WAIT = 0.1  # of the loops, for a core: less scatters
+_LONG_WAIT = 0.2  # of the loops: with so much, figures of the rest do not say that nothing is worth a change
 _WORTH = 1.1  # a speed-up: less is within the error of such sums
+_LEAST_LEFT = 0.1  # of a core: with less left by others, nothing is to be predicted
 
 
 def cores_taken(seen: Seen) -> Iterable[Cause]:
@@ -26,9 +30,9 @@ def cores_taken(seen: Seen) -> Iterable[Cause]:
     """
     cores = seen.result.usable_cores
     for one in seen.in_loop:
-        workers, script = seen.workers(one), seen.script_cores(one)
+        workers = seen.workers(one)
         costs = next((its for its in seen.result.costs if its.loader == one.loader), None)
-        used, taken = sum(map(cores_of, workers)), seen.result.taken_cores
+        used, script, taken = _users(seen, one)
         if costs is None or script is None or min(len(costs.cpu_s), len(costs.step_s)) < FEW or not used:
             continue
         own = used + script
@@ -38,11 +42,34 @@ def cores_taken(seen: Seen) -> Iterable[Cause]:
         if waited < max(_LARGE_WAIT * seen.loops_s, seen.s("wait-for-worker", loader=one.loader)):
             continue
         both_s, alone_s = on_free_cores_s(costs, cores)
+        left = cores - taken
+        beside = both_s < _WORTH * alone_s and left >= _LEAST_LEFT
+        if beside:  # alone, the script has cores enough: its workers take those that others leave
+            both_s, alone_s = on_free_cores_s(costs, left)
         if not alone_s or both_s < _WORTH * alone_s:
             continue
         values: dict[str, str | int | float] = {
             "workers": one.workers, "both_s": both_s, "alone_s": alone_s, "cores_used": used, "script_cores": script,
             "usable_cores": cores, "foreign_cores": taken, "wanted_cores": waited_for(workers),
-            **stage_values(seen, one),
+            **({"left_cores": left} if beside else {}), **stage_values(seen, one),
         }  # fmt: skip
         yield Cause(CODE, waited, waited * used / (used + taken), one.loader, values)
+
+
+def held_up(seen: Seen) -> Iterable[Cause]:
+    """Loops that waited long for a core, where no cause is found: what limits them was not to be seen."""
+    for one in seen.in_loop:
+        waited = without_core_s(seen, one)
+        if waited < _LONG_WAIT * seen.loops_s or not waited:
+            continue
+        used, script, taken = _users(seen, one)
+        values: dict[str, str | int | float] = {
+            "workers": one.workers, "cores_used": used, "usable_cores": seen.result.usable_cores,
+            "foreign_cores": taken, **({} if script is None else {"script_cores": script}),
+        }  # fmt: skip
+        yield Cause(HELD_UP, waited, loader=one.loader, values=values)
+
+
+def _users(seen: Seen, one: LoaderResult) -> tuple[float, float | None, float]:
+    """How many cores the workers of a loader use, the script's own process (None: not known), and other processes."""
+    return sum(map(cores_of, seen.workers(one))), seen.script_cores(one), seen.result.taken_cores

@@ -13,8 +13,11 @@ from pipebench.predict.bounds import on_free_cores_s
 from pipebench.render.watch_causes import SENTENCES
 from pipebench.render.watch_verdict import next_move
 from pipebench.results.account import Account, AccountRow
+from pipebench.results.beginning import beginning
 from pipebench.results.costs import LoopCosts
-from pipebench.watch.read.cores_taken import cores_taken
+from pipebench.results.watched import Verdict
+from pipebench.watch.read.causes import causes
+from pipebench.watch.read.cores_taken import cores_taken, held_up
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.read.moves import move_of_run
 from pipebench.watch.read.of_causes import Seen
@@ -66,14 +69,54 @@ def test_cheaper_loading_gives_training_the_cores_that_workers_take() -> None:
         {"waited_s": 2.0},  # the loop has a core when it wants one
         {"waits": 10.0, "waited_s": 8.0},  # it waits for batches: that is another cause
         {"each": 0.65, "foreign": 0.1},  # the script uses the cores itself: others say it
-        {"costs": replace(COSTS, cpu_s=(0.02,) * 40)},  # batches are cheap
-        {"costs": replace(COSTS, step_cpu_s=0.5)},  # training is all
-        {"costs": replace(COSTS, device_s=0.3)},  # it waits for the device
+        {"costs": replace(COSTS, cpu_s=(0.002,) * 40)},  # batches are cheap
+        {"costs": replace(COSTS, step_cpu_s=5.0)},  # training is all
+        {"costs": replace(COSTS, device_s=5.0)},  # it waits for the device
         {"costs": replace(COSTS, cpu_s=(0.12,) * 4)},  # too few batches
     ],
 )
 def test_nothing_is_said_where_cores_do_not_limit_training(how: dict[str, Any]) -> None:
     assert [*cores_taken(_seen(**how))] == []
+
+
+# A batch takes 200 ms of a core, and an iteration of training 250 ms: two cores are enough, and one is not.
+_FITS = LoopCosts(1, 2, 2, 8.0, 0.53, (0.200,) * 40, (0.0,) * 40, (0.25,) * 40, 0.250)
+
+
+def test_workers_that_take_the_cores_which_others_leave_are_a_cause_beside_these() -> None:
+    (cause,) = cores_taken(_seen(foreign=1.0, each=0.3, costs=_FITS))
+    assert cause.recoverable_s == pytest.approx(24.0 * 0.6 / 1.6)
+    assert SENTENCES[cause.code](cause, cause.values, "24.0 s of the run's 52.0 s (46 %)") == (
+        "The loop itself waited for a core: 24.0 s of the run's 52.0 s (46 %). Of 2 cores, other processes used 1.0, "
+        "its 2 workers 0.6 and the script's own process 0.3. For each batch, its 2 workers and training need 450 ms of "
+        "the 1.0 that others leave, and training alone takes 250 ms; 98 % of loading is Photos.__getitem__ (getitem). "
+        "Beside these processes, loading that costs hardly anything could make the loop up to 1.80× as fast "
+        "(predicted, not tried). Without them it would bring little: a quiet machine tells."
+    )
+
+
+def test_a_long_wait_for_a_core_comes_before_nothing_is_worth_a_change() -> None:
+    seen = _seen(waited_s=10.0, costs=replace(COSTS, cpu_s=(0.002,) * 40))
+    found = causes(seen.run, seen.result, seen.account, {})
+    (cause,) = (one for one in found if one.code != "training")
+    assert (cause.code, cause.s) == ("held-up", pytest.approx(10.0))
+    account = replace(seen.account, causes=found)
+    begins = beginning(replace(seen.result, account=account, verdict=Verdict("training")))
+    assert not begins.nothing and begins.code == "other-cause" and begins.causes[0] == cause
+    assert SENTENCES[cause.code](cause, cause.values, "10.0 s of the run's 32.0 s (31 %)") == (
+        "The loop itself waited for a core: 10.0 s of the run's 32.0 s (31 %). Of 2 cores, other processes used 1.8, "
+        "its 2 workers 0.1 and the script's own process 0.1. What limits training does not show so: watch it on a quiet "
+        "machine."
+    )
+    alone = cause.values | {"foreign_cores": 0.0, "workers": 0, "script_cores": 1.9}
+    assert SENTENCES[cause.code](cause, alone, "a part").endswith(
+        "Of 2 cores, the script's own process used 1.9. What limits training does not show so: give it more cores, or "
+        "let it use fewer threads, and watch again."
+    )
+
+
+def test_a_short_wait_for_a_core_is_no_cause() -> None:
+    assert [*held_up(_seen(waited_s=5.0))] == []
 
 
 def test_on_enough_cores_training_is_as_fast_as_alone() -> None:
