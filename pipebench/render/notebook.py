@@ -18,7 +18,7 @@ _BAR = 16  # characters
 def as_text(result: WatchResult) -> str:
     """The verdict, the account, the largest stages and the next move, as plain text."""
     made = watch.parts(result, of_command=True)  # no command is named that wants a script
-    return layout.text(screen.fitted(made, layout.WIDTH, ""), width=layout.WIDTH)
+    return layout.text(screen.fitted(made, layout.WIDTH, "", screen.OF_RUN), width=layout.WIDTH)
 
 
 def as_html(result: WatchResult) -> str:
@@ -29,7 +29,8 @@ def as_html(result: WatchResult) -> str:
         for name, parts in watch.sections(result, of_command=True)
         for part in ([_account(whole)] if name == "run" and whole is not None and whole.wall_s else parts)
     ]
-    return f'<div class="pipebench">{markup.blocks(screen.fitted(made, layout.WIDTH, ""), _HEADING, MOST_BYTES)}</div>'
+    page = screen.fitted(made, layout.WIDTH, "", screen.OF_RUN)
+    return f'<div class="pipebench">{markup.blocks(page, _HEADING, MOST_BYTES)}</div>'
 
 
 def _account(found: Account) -> Table:

@@ -45,17 +45,17 @@ def table(
     styles. `lacking` are the signs that the terminal cannot show.
     """
     parts = _parts(report, full)
-    made = screen.whole(parts, width) if full else screen.fitted(parts, width, _more(report))
+    made = screen.whole(parts, width) if full else screen.fitted(parts, width, *_page(report))
     return layout.text(made, width=width, colour=colour, lacking=lacking)
 
 
-def _more(report: Report) -> str:
-    """How the reader of a shortened report gets the rest. A watched run says it anyway."""
+def _page(report: Report) -> tuple[str, int]:
+    """How the reader of a shortened report gets the rest, and how many lines it has. A watched run says it anyway."""
     if report.calibration is not None:
-        return "Shortened: `pipebench show FILE --full` shows every figure of a saved report."
+        return "Shortened: `pipebench show FILE --full` shows every figure of a saved report.", screen.LINES
     if report.workload is not None or report.loaders is not None or report.engine is not None:
-        return "Shortened: --full shows every figure, here or with `pipebench show`."
-    return "" if report.watched is not None and report.advice is None else screen.MORE
+        return "Shortened: --full shows every figure, here or with `pipebench show`.", screen.LINES
+    return ("", screen.OF_RUN) if report.watched is not None and report.advice is None else (screen.MORE, screen.LINES)
 
 
 def markdown(report: Report) -> str:

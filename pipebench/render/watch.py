@@ -32,11 +32,11 @@ _CONSIDERABLE = 0.5  # of a core, used by others
 _NAME = 28  # columns of a stage's name in a sentence
 _AFTER_NOTES = 50  # in the order in which a short page leaves parts out
 _NOT_IN_STEP = ("bound-not-in-step", "bound-rank-short")  # in the short report, too
-_FEW_STAGES, _FEW_NOTES = 3, 3  # rows in the short report, which fits a screen of 30 lines
+_FEW_STAGES, _FEW_NOTES = 3, 3  # rows in the short report, which fits a screen
 
 
 def parts(result: WatchResult, *, full: bool = False, of_command: bool = False) -> list[Sparing]:
-    """The parts of the report: about 30 lines, or every figure if `full` is true.
+    """The parts of the report: at most 48 lines once they fit, or every figure if `full` is true.
 
     `of_command` says that the program is one of a command. No command of ours then measures its bound.
     """

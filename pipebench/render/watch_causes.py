@@ -216,20 +216,20 @@ def _takes_cores(one: Cause, values: Any, part: str) -> str:
 
 def _held_up(one: Cause, values: Any, part: str) -> str:
     """What a loop waited for a core, where nothing else is large: its other figures do not tell what limits it."""
-    tell = "What limits training does not show so: watch it on a quiet machine."
+    quiet = "watch it on a quiet machine"
     if values["foreign_cores"] < MANY_CORES:
-        tell = "What limits training does not show so: give it more cores, or let it use fewer threads, and watch again."
-    return f"The loop itself waited for a core: {part}. {_who_uses(values)}. {tell}"
+        quiet = "give it more cores, or let it use fewer threads, and watch again"
+    held = f"The loop itself waited for a core: {part}. {_who_uses(values)}."
+    return f"{held} What limits training does not show so: {quiet}."
 
 
 def _who_uses(values: Any) -> str:
     """Who keeps the cores busy: workers, the script's own process, and others."""
-    used = [("other processes", values["foreign_cores"]), ("the script's own process", values.get("script_cores", 0.0))]
-    if values["workers"]:
-        used.insert(1, (f"its {counted(values['workers'], 'worker')}", values["cores_used"]))
-    told = [f"{who} used {cores:.1f}" for who, cores in used if cores >= SOME_CORES]
-    told = [told[0], *(one.replace(" used", "") for one in told[1:])] if told else ["nobody was seen to use them"]
-    return f"Of {values['usable_cores']:g} cores, {' and '.join([', '.join(told[:-1]), told[-1]] if told[1:] else told)}"
+    workers = [(f"its {counted(values['workers'], 'worker')}", values["cores_used"])] if values["workers"] else []
+    script = ("the script's own process", values.get("script_cores", 0.0))
+    users = [("other processes", values["foreign_cores"]), *workers, script]
+    told = ", ".join(f"{who} {cores:.1f}" for who, cores in users if cores >= SOME_CORES)
+    return f"Cores in use, of {values['usable_cores']:g}: {told or 'hardly any'}"
 
 
 def _head_of_line(one: Cause, values: Any, part: str) -> str:

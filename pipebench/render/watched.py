@@ -30,7 +30,7 @@ def whole(
 ) -> str:
     """The report at the end of a run, as text. Its last line says what is known about the error of its figures."""
     parts = [*_all(result, command, full), *foot(calibration, full)]
-    made = screen.whole(parts, width) if full else screen.fitted(parts, width, "")
+    made = screen.whole(parts, width) if full else screen.fitted(parts, width, "", screen.OF_RUN)
     return layout.text(made, width=width, colour=colour, lacking=lacking)
 
 

@@ -63,7 +63,7 @@ def test_the_text_to_the_letter(name, width):
 def test_ranks_fit_a_screen_unless_all_is_asked_for():
     usual = replace(MAIN, notes=())
     short = watched.whole(usual, made_up.CALIBRATED, _ranked(), width=80)
-    assert len(short.splitlines()) <= 30, short
+    assert len(short.splitlines()) <= 48, short
     assert _whole(_ranked(), full=True).count("Stages of loader 1") == 2  # both ranks
 
 

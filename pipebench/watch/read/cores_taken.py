@@ -2,8 +2,8 @@
 
 Beside other processes, the script gets few cores, whatever its workers do. Then a wait for a core says little of them.
 The CPU time of batches and of training says more: if both need longer on all cores than training needs alone, cheaper
-loading makes training faster. Where that holds only of the cores that the other processes leave, it is said so. And where
-no cause is found, a loop that waited long for a core has not shown what limits it.
+loading makes training faster. Where that holds only of the cores that the other processes leave, it is said so. And
+where no cause is found, a loop that waited long for a core has not shown what limits it.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def _as_block(name: str) -> WatchedBlock:
 def test_it_is_shown_as_the_report_of_a_screen() -> None:
     block = _as_block("watch")
     lines = str(block).splitlines()
-    assert len(lines) <= 31 and "Where the " in str(block)
+    assert len(lines) <= 49 and "Where the " in str(block)
     shown: list[str] = []
     block._repr_pretty_(SimpleNamespace(text=shown.append), False)
     assert shown == [str(block).strip()]

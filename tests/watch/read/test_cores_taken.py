@@ -87,10 +87,10 @@ def test_workers_that_take_the_cores_which_others_leave_are_a_cause_beside_these
     (cause,) = cores_taken(_seen(foreign=1.0, each=0.3, costs=_FITS))
     assert cause.recoverable_s == pytest.approx(24.0 * 0.6 / 1.6)
     assert SENTENCES[cause.code](cause, cause.values, "24.0 s of the run's 52.0 s (46 %)") == (
-        "The loop itself waited for a core: 24.0 s of the run's 52.0 s (46 %). Of 2 cores, other processes used 1.0, "
-        "its 2 workers 0.6 and the script's own process 0.3. For each batch, its 2 workers and training need 450 ms of "
-        "the 1.0 that others leave, and training alone takes 250 ms; 98 % of loading is Photos.__getitem__ (getitem). "
-        "Beside these processes, loading that costs hardly anything could make the loop up to 1.80× as fast "
+        "The loop itself waited for a core: 24.0 s of the run's 52.0 s (46 %). Cores in use, of 2: other processes "
+        "1.0, its 2 workers 0.6, the script's own process 0.3. For each batch, its 2 workers and training need 450 ms "
+        "of the 1.0 that others leave, and training alone takes 250 ms; 98 % of loading is Photos.__getitem__ "
+        "(getitem). Beside these processes, loading that costs hardly anything could make the loop up to 1.80× as fast "
         "(predicted, not tried). Without them it would bring little: a quiet machine tells."
     )
 
@@ -104,14 +104,14 @@ def test_a_long_wait_for_a_core_comes_before_nothing_is_worth_a_change() -> None
     begins = beginning(replace(seen.result, account=account, verdict=Verdict("training")))
     assert not begins.nothing and begins.code == "other-cause" and begins.causes[0] == cause
     assert SENTENCES[cause.code](cause, cause.values, "10.0 s of the run's 32.0 s (31 %)") == (
-        "The loop itself waited for a core: 10.0 s of the run's 32.0 s (31 %). Of 2 cores, other processes used 1.8, "
-        "its 2 workers 0.1 and the script's own process 0.1. What limits training does not show so: watch it on a quiet "
-        "machine."
+        "The loop itself waited for a core: 10.0 s of the run's 32.0 s (31 %). Cores in use, of 2: other processes "
+        "1.8, its 2 workers 0.1, the script's own process 0.1. What limits training does not show so: watch it on a "
+        "quiet machine."
     )
     alone = cause.values | {"foreign_cores": 0.0, "workers": 0, "script_cores": 1.9}
     assert SENTENCES[cause.code](cause, alone, "a part").endswith(
-        "Of 2 cores, the script's own process used 1.9. What limits training does not show so: give it more cores, or "
-        "let it use fewer threads, and watch again."
+        "Cores in use, of 2: the script's own process 1.9. What limits training does not show so: give it more "
+        "cores, or let it use fewer threads, and watch again."
     )
 
 
