@@ -15,6 +15,11 @@ def callbacks(values: Any, part: str) -> str:
     said = f"Work in the loop besides training (callbacks, logging, metrics) took {part}.{_most(values)}"
     if values.get("idle_s"):
         said += f" Meanwhile the device had no training to do for {seconds(values['idle_s'])}."
+    if "early_s" in values:
+        said += (
+            " It takes longer and longer through each pass, as work on a list that grows: "
+            f"{seconds(values['early_s'])} of an iteration in the second fifth, and {seconds(values['late_s'])} in the last one."
+        )
     return said + (_EVEN if "even" in values else "")
 
 

@@ -11,10 +11,11 @@ from pipebench.results.next_move import NextMove
 from pipebench.units import code_place, printable, seconds, size
 
 
-def at(move: NextMove) -> str:
-    """What a move is about, in the user's own code."""
-    where = [code_place(move.file, move.line)] if move.line else []
-    told = ", ".join([*([printable(move.function)] if move.function else []), *where])
+def at(move: NextMove, called: str = "") -> str:
+    """What a move is about, in the user's own code; `called` stands before the line of a call."""
+    name = [printable(move.function)] if move.function else []
+    where = [f"{called if name else ''}{code_place(move.file, move.line)}"] if move.line else []
+    told = ", ".join([*name, *where])
     return f" ({told})" if told else ""
 
 
@@ -62,7 +63,7 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
         "the memory allows"
     ),
     "do-less-in-the-loop": lambda move: (
-        f"do the work besides training{at(move)} less often, or {otherwise(move.rests)}. Now it takes "
+        f"do the work besides training{at(move, 'called in ')} less often, or {otherwise(move.rests)}. Now it takes "
         f"{seconds(move.took_s or 0.0)} of the run"
     ),
     "keep-less": lambda move: (

@@ -11,7 +11,16 @@ from dataclasses import dataclass
 
 from pipebench.results.account import Cause
 from pipebench.watch.read.gather import Run
-from pipebench.watch.read.in_loop import as_values, by_first_call, enough, needs_core, place_of, summed, with_neighbours
+from pipebench.watch.read.in_loop import (
+    Where,
+    as_values,
+    by_first_call,
+    enough,
+    innermost,
+    needs_core,
+    summed,
+    with_neighbours,
+)
 from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.read.prepared import FORWARDS, ROW, looks_at_forward
 from pipebench.watch.record.lines import LoopSums
@@ -22,12 +31,10 @@ _LARGE = 0.15  # of the loops: a loss computes something in Python, too
 
 @dataclass(frozen=True)
 class AfterModel:
-    """The share of forward that Python loops take, and where most of it is (`function` "": the loop's own line)."""
+    """The share of forward that Python loops take, and where most of it is."""
 
     share: float
-    file: str
-    line: int
-    function: str
+    where: Where
 
 
 def after_model(run: Run, loader: int, spans: Collection[str] = ()) -> AfterModel | None:
@@ -44,8 +51,8 @@ def after_model(run: Run, loader: int, spans: Collection[str] = ()) -> AfterMode
     if not enough(lines, looks) or not found:
         return None
     most = max(by_first_call(found), key=lambda one: one.looks)
-    share = sum(one.looks for one in found) / looks
-    return AfterModel(share, *place_of(most, lines))
+    whole = sum(one.looks for one in found)
+    return AfterModel(whole / looks, innermost(most, found, lines, whole))
 
 
 def python_loops(seen: Seen) -> Iterable[Cause]:
@@ -57,7 +64,7 @@ def python_loops(seen: Seen) -> Iterable[Cause]:
         spent = told.share * seen.s(*FORWARDS, ROW, loader=one.loader)
         if spent < _LARGE * seen.loops_s:
             continue
-        values = as_values(told.file, told.line, told.function)
+        values = as_values(*told.where)
         yield Cause("python-loops", spent, None if seen.on_device else spent, one.loader, values)
 
 

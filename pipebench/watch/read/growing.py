@@ -58,6 +58,17 @@ def grown(run: Run) -> dict[int, Grown]:
     return {one: phase for one, phase in found.items() if phase is not None}
 
 
+def grown_in_passes(run: Run, loader: int) -> Grown | None:
+    """The other work of a loop, if it takes longer and longer through each pass, as on a list that each pass empties.
+
+    None: it does not, or there is one pass only.
+    """
+    turns = run.turns(loader)
+    several = len({one.number_of_pass for one in turns}) > 1
+    parts = _parts(turns, in_passes=True) if several else []
+    return _of_phase(parts, OTHER, None) if parts else None
+
+
 def _of_loop(run: Run, loader: int) -> Grown | None:
     """The phase of a loop that takes longer and longer and costs most by it. None: there is none.
 
@@ -72,17 +83,22 @@ def _of_loop(run: Run, loader: int) -> Grown | None:
     return max(found, key=lambda one: one.more_s, default=None)
 
 
-def _parts(turns: Sequence[LoopSums]) -> list[_Part]:
-    """Tenths of the iterations, without the first one of each pass. Empty if there are too few."""
+def _parts(turns: Sequence[LoopSums], *, in_passes: bool = False) -> list[_Part]:
+    """Tenths of the iterations, without the first one of each pass; or the same tenth of each pass together.
+
+    Empty if there are too few.
+    """
     lines = [
         (one, [*one.phases_ns, one.process_cpu_ns - before.process_cpu_ns, one.core_wait_ns - before.core_wait_ns])
         for before, one in itertools.pairwise(turns)
         if follows(before, one) and one.turns and not one.beside
     ]
     total, at = sum(one.turns for one, _ in lines), 0
+    ends = {one.number_of_pass: one.first + one.turns for one, _ in lines}
     found = defaultdict[int, list[tuple[LoopSums, list[int]]]](list)
     for one, spent in lines:
-        found[int(_PARTS * (at + one.turns / 2) / total)].append((one, spent))
+        begin, whole = (one.first, ends[one.number_of_pass]) if in_passes else (at, total)
+        found[int(_PARTS * (begin + one.turns / 2) / whole)].append((one, spent))
         at += one.turns
     if total < _FEWEST or len(found) < _PARTS:
         return []

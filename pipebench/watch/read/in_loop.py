@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pipebench.watch.read.device_idle import besides_share
 from pipebench.watch.read.gather import Run
@@ -42,13 +42,25 @@ _TRAINING = (
 _WHOLE = ("on", "log", "logs", "net", "run", "item", "post", "after", "save", "fit")  # words that begin many others
 
 
+class Where(NamedTuple):
+    """A line of a loop, and the function that is called there ("": the line itself ran).
+
+    Where that only hands on, `function` is the innermost one of the user's that has most of the time, called `by` it.
+    """
+
+    file: str
+    line: int
+    function: str
+    by: str = ""
+
+
 @dataclass(frozen=True)
 class Apart:
     """The shares of what a loop does besides waiting and training; they add up to 1.
 
-    `file`, `line` and `function` are where most of the callbacks are ("": the loop's own line), or with `less` the
-    largest part of them, less than half. `rests`: there, the loop needs no core, but waits, as looks that followed each
-    other say.
+    `file`, `line`, `function` and `by` are where most of the callbacks are (see `Where`), or with `less` the largest
+    part of them, less than half. `rests`: there, the loop needs no core, but waits, as looks that followed each other
+    say.
     """
 
     device: float
@@ -57,6 +69,7 @@ class Apart:
     file: str = ""
     line: int = 0
     function: str = ""
+    by: str = ""
     less: bool = False
     rests: bool = False
 
@@ -76,8 +89,10 @@ def told_apart(run: Run, loader: int) -> Apart | None:
     shares = share.get("device", 0.0), share.get("callbacks", 0.0), share.get("unsure", 0.0)
     if most is None:
         return Apart(*shares)
-    less = 2 * most.looks < sum(one.looks for one in others)
-    return Apart(*shares, *place_of(most, lines), less, rests=most.ns > 0 and not needs_core(most))
+    whole = sum(one.looks for one in others)
+    where = innermost(most, [one for kind, one in kinds if kind != "device"], lines, whole)
+    less, rests = 2 * most.looks < whole, most.ns > 0 and not needs_core(most)
+    return Apart(*shares, where.file, where.line, where.function, where.by, less, rests)
 
 
 def place_besides(run: Run, loader: int) -> dict[str, str | int | float]:
@@ -86,15 +101,14 @@ def place_besides(run: Run, loader: int) -> dict[str, str | int | float]:
     None if they are too few for that, too, or if it may be a device's work.
     """
     lines = run.looks(loader)
-    places = list(
-        with_neighbours(by_first_call(one for line in lines for one in line.places if one.early == one.after))
-    )
+    every = [one for line in lines for one in line.places if one.early == one.after]
+    places = list(with_neighbours(by_first_call(every)))
     looks, turns = sum(one.looks for one in places), sum(one.turns for one in lines)
     most = max(places, key=lambda one: one.looks, default=None)
     if most is None or looks < _FEWEST_OF_PLACE or turns < FEWEST_TURNS or kind_of(most, turns) == "device":
         return {}
     sure = 2 * most.looks - looks >= 2 * math.sqrt(looks)  # by chance, a half would be seen so often once in 40 times
-    return as_values(*place_of(most, lines)) if sure else {}
+    return as_values(*innermost(most, every, lines, looks)) if sure else {}
 
 
 def enough(lines: Sequence[LoopLooks], looks: int) -> bool:
@@ -107,11 +121,18 @@ def place_of(place: PlaceLooks, lines: Sequence[LoopLooks]) -> tuple[str, int, s
     return place.file or lines[0].file, place.line, place.functions[0] if place.functions else ""
 
 
-def as_values(file: str, line: int, function: str) -> dict[str, str | int | float]:
+def innermost(most: PlaceLooks, places: Iterable[PlaceLooks], lines: Sequence[LoopLooks], looks: int) -> Where:
+    """Where `most` of these places is, with the innermost function below it that has half of so many looks."""
+    file, line, first = place_of(most, lines)
+    same = [one for one in places if one.file == most.file and one.functions[:1] == most.functions[:1]]
+    inner = _innermost(same, looks)
+    return Where(file, line, inner or first, first if inner else "")
+
+
+def as_values(file: str, line: int, function: str, by: str = "") -> dict[str, str | int | float]:
     """A place in the user's own code, as the values of a cause; none if it is not known."""
-    if not line:
-        return {}
-    return {"file": file, "line": line, **({"function": function} if function else {})}
+    named = {"function": function, "by": by} if by else {"function": function} if function else {}
+    return {"file": file, "line": line, **named} if line else {}
 
 
 def between_loops(run: Run) -> dict[str, str | int | float]:
@@ -123,10 +144,7 @@ def between_loops(run: Run) -> dict[str, str | int | float]:
     most = max(places, key=lambda one: one.looks, default=None)
     if most is None or looks < FEWEST or 2 * most.looks < looks:
         return {}
-    file, line, first = place_of(most, lines)
-    same = [one for one in every if (one.file or lines[0].file, one.line) == (file, line)]
-    inner = _innermost([one for one in same if one.functions[:1] == most.functions], looks)
-    return as_values(file, line, inner or first) | ({"by": first} if inner else {})
+    return as_values(*innermost(most, every, lines, looks))
 
 
 def _innermost(places: Sequence[PlaceLooks], looks: int) -> str:

@@ -9,6 +9,7 @@ from pipebench.results.account import Cause
 from pipebench.watch.read.collectives import other_alone_s
 from pipebench.watch.read.full_collections import collected_s
 from pipebench.watch.read.gather import NO_LOADER, Run
+from pipebench.watch.read.growing import grown_in_passes
 from pipebench.watch.read.in_loop import Apart, as_values, place_besides
 from pipebench.watch.read.like_a_device import like_a_device
 from pipebench.watch.read.of_causes import MATTERS, Seen
@@ -65,6 +66,7 @@ def callbacks(seen: Seen) -> Iterable[Cause]:
         values = _idle(seen) | ({"even": 1} if even else {})
         if len(training) == 1 and not seen.on_device:
             values |= place_besides(seen.run, training[0].loader)
+        values |= _through_passes(seen)
         saved = None if even and seen.on_device else saved
         spent, collected = min(seen.s("other"), _alone_s(seen)), collected_s(seen)
         saved = None if saved is None else max(0.0, saved - collected)
@@ -76,13 +78,20 @@ def _idle(seen: Seen) -> dict[str, str | int | float]:
     return {"idle_s": sum(seen.besides_s.values())} if seen.besides_s else {}
 
 
+def _through_passes(seen: Seen) -> dict[str, float]:
+    """What an iteration takes of such work early and late in a pass, as the values of a cause, if that grows."""
+    training = [one.loader for one in seen.in_loop if one.training]
+    found = grown_in_passes(seen.run, training[0]) if len(training) == 1 else None
+    return {} if found is None else {"early_s": found.early_s, "late_s": found.late_s}
+
+
 def preparing(seen: Seen) -> Iterable[Cause]:
     """Work on batches in the loop itself, before the model, or its wait for them."""
     idle = idle_of(seen.result)
     for one in seen.in_loop:
         spent, told = seen.s(ROW, loader=one.loader), prepared(seen.run, one.loader)
         if spent and told is not None:
-            values = {**as_values(told.file, told.line, told.function), "workers": one.workers}
+            values = {**as_values(*told.where), "workers": one.workers}
             values |= {"no_loader": 1} if one.loader == NO_LOADER else {}
             values |= {"rests": 1} if told.rests else {}
             saves = moved(spent, sum(row.s for row in seen.rows(loader=one.loader)), idle[one.loader])
@@ -116,9 +125,10 @@ def _called(seen: Seen, apart: Sequence[tuple[float, Apart]], saved: float | Non
     spent = max(0.0, min(_alone_s(seen), sum(s * (1 - told.device) for s, told in apart)) - collected_s(seen))
     _, most = max(apart, key=lambda one: one[0] * (1 - one[1].device))
     unsure = sum(s * told.unsure for s, told in apart) > 0.5 * spent and not seen.on_device
-    values = _idle(seen) | ({"even": 1} if unsure else {}) | as_values(most.file, most.line, most.function)
+    values = _idle(seen) | ({"even": 1} if unsure else {}) | as_values(most.file, most.line, most.function, most.by)
     values |= {"rests": 1} if most.rests else {}
     values |= {"less": 1} if most.less else {}
+    values |= _through_passes(seen)
     yield Cause("callbacks", spent, spent if saved is None else min(spent, saved), values=values, unsure=unsure)
 
 

@@ -14,7 +14,17 @@ from typing import NamedTuple
 from pipebench.results.watched import PhaseResult, WatchResult
 from pipebench.watch.read.device_idle import in_waits
 from pipebench.watch.read.gather import NO_LOADER, Run
-from pipebench.watch.read.in_loop import FEWEST, enough, needs_core, place_of, summed, with_neighbours, words_of
+from pipebench.watch.read.in_loop import (
+    FEWEST,
+    Where,
+    by_first_call,
+    enough,
+    innermost,
+    needs_core,
+    summed,
+    with_neighbours,
+    words_of,
+)
 from pipebench.watch.read.moves import busy, idle_cores, room_of
 from pipebench.watch.record.record_file import FORWARD, TRANSFER
 from pipebench.watch.record.trial_lines import LoopLooks, PlaceLooks
@@ -33,15 +43,13 @@ _OTHERS = (
 
 @dataclass(frozen=True)
 class Prepared:
-    """The share of forward that makes batches ready, and where most of it is (`function` "": the loop's own line).
+    """The share of forward that makes batches ready, and where most of it is.
 
     `rests`: there, the loop needs no core, but waits, as looks that followed each other say.
     """
 
     share: float
-    file: str
-    line: int
-    function: str
+    where: Where
     rests: bool = False
 
 
@@ -56,9 +64,9 @@ def prepared(run: Run, loader: int) -> Prepared | None:
     found = [one for one in with_neighbours(summed(before)) if (waits or needs_core(one)) and not _other_work(one)]
     if not enough(lines, looks) or not found:
         return None
-    most = max(found, key=lambda one: one.looks)
-    share = sum(one.looks for one in found) / looks
-    return Prepared(share, *place_of(most, lines), rests=most.ns > 0 and not needs_core(most))
+    whole = sum(one.looks for one in found)
+    most = max(by_first_call(found), key=lambda one: one.looks)
+    return Prepared(whole / looks, innermost(most, found, lines, whole), rests=most.ns > 0 and not needs_core(most))
 
 
 def copies(run: Run, loader: int) -> bool:

@@ -54,8 +54,8 @@ class PlaceLooks(NamedTuple):
     is true before the first call of a model in an iteration: the clock takes all work there for forward. `file` is
     where the line is, if not in the file of the loop. `after` is true where Python loops of the user's own code ran
     after that call and before the backward: the clock takes that for forward, too. Both are true below the optimiser's
-    last step in a loop without a loader: there, an iteration begins with that step. Between loops, the first `own` of
-    the functions are the user's.
+    last step in a loop without a loader: there, an iteration begins with that step. The first `own` of the functions
+    are the user's.
     """
 
     line: int

@@ -8,7 +8,7 @@ from types import CodeType
 from typing import NamedTuple
 
 from pipebench.watch.script.frozen_modules import FrozenModules
-from pipebench.watch.script.loop_place import Place, called_from, leaves_after, told_at
+from pipebench.watch.script.loop_place import Place, called_from, leaves_after, own_calls, told_at
 from pipebench.watch.script.own_line import OwnLine
 from pipebench.watch.script.unused_graphs import UnusedGraphs
 
@@ -59,5 +59,6 @@ def told(own: OfLoader, place: Place, at: int, *, early: bool) -> Key:
     """Where a look is counted of which the user's own line is told, as near as possible to the call number `at`."""
     nearest = told_at(place.path, at)
     code, line = place.path[nearest]
-    file = code.co_filename
-    return Key(line, called_from(place.path, max(nearest, at)), early, "" if file == own.file else file)
+    file, at = code.co_filename, max(nearest, at)
+    found = Key(line, called_from(place.path, at), early, "" if file == own.file else file)
+    return found._replace(own=own_calls(place.path, at))

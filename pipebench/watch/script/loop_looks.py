@@ -290,7 +290,7 @@ class LoopLooker:
         except OSError:  # the thread has ended since
             self._before = None
             return
-        began = key._replace(functions=key.functions[:1])
+        began = key._replace(functions=key.functions[:1], own=0)
         before, self._before = self._before, (began, loop.turn, now, cpu)
         same = before is not None and before[:2] == (began, loop.turn)
         if again and not same:
@@ -332,9 +332,9 @@ class LoopLooker:
         if late is not None:
             return told(own, place, late, early=True)._replace(after=True)
         if loop.loader == BETWEEN:
-            return told(own, place, 0, early=False)._replace(own=own_calls(place.path))
+            return told(own, place, 0, early=False)
         if not (forward or trains):
-            return Key(place.line, place.functions)
+            return Key(place.line, place.functions, own=own_calls(place.path, 0))
         if forward and place.models:
             note_first(own.model, place.path)
         own.sought = forward and not own.model

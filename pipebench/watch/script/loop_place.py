@@ -208,9 +208,9 @@ def called_from(path: Sequence[tuple[CodeType, int]], place: int) -> tuple[str, 
     return tuple(code.co_qualname for code in _inner(path, place))
 
 
-def own_calls(path: Sequence[tuple[CodeType, int]]) -> int:
-    """So many of the first functions that `called_from` names, from the line that is told on, are the user's own."""
-    inner = _inner(path, told_at(path, 0))
+def own_calls(path: Sequence[tuple[CodeType, int]], place: int) -> int:
+    """So many of the first functions that `called_from` names are the user's own."""
+    inner = _inner(path, place)
     return sum(1 for _ in itertools.takewhile(lambda code: not owner(code.co_filename), inner))
 
 

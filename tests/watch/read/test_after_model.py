@@ -9,6 +9,7 @@ from planted_runs import TRAINS, Planted, said
 
 from pipebench.watch.read.after_model import AfterModel, after_model
 from pipebench.watch.read.gather import Process, Run, ShownTime
+from pipebench.watch.read.in_loop import Where
 from pipebench.watch.record.lines import LoopLooks, LoopSums, ProcessStarted
 from pipebench.watch.record.trial_lines import PlaceLooks
 
@@ -22,11 +23,11 @@ def _looks(*places: PlaceLooks, forward: int = 100) -> LoopLooks:
 @pytest.mark.parametrize(
     ("places", "forward", "found"),
     [
-        ([MINES], 100, AfterModel(0.6, "a/train.py", 37, "mine")),
+        ([MINES], 100, AfterModel(0.6, Where("a/train.py", 37, "mine"))),
         ([MINES, MINES._replace(functions=["mine", "best"], looks=20, line=38)], 100,
-         AfterModel(0.8, "a/train.py", 37, "mine")),
-        ([MINES._replace(functions=[], file="a/step.py")], 100, AfterModel(0.6, "a/step.py", 37, "")),
-        ([MINES, MINES._replace(after=False, early=True)], 60, AfterModel(0.5, "a/train.py", 37, "mine")),
+         AfterModel(0.8, Where("a/train.py", 37, "mine"))),
+        ([MINES._replace(functions=[], file="a/step.py")], 100, AfterModel(0.6, Where("a/step.py", 37, ""))),
+        ([MINES, MINES._replace(after=False, early=True)], 60, AfterModel(0.5, Where("a/train.py", 37, "mine"))),
         ([MINES._replace(cpu_ns=100_000)], 100, None),  # it waits
         ([MINES._replace(after=False)], 100, None),  # after the backward
         ([MINES._replace(looks=9)], 19, None),  # too few

@@ -95,6 +95,23 @@ def test_most_of_the_work_is_that_of_one_function_with_all_that_it_calls() -> No
     assert found is not None and (found.line, found.function, found.less) == (9, "EMA.update", False)
 
 
+def test_below_a_function_that_only_hands_on_the_one_that_works_is_named() -> None:
+    """Not those of a library below it, and not where none has half of the work."""
+    run = Planted()
+    run.loader(**TRAINS, other=1000)
+    ways = (("call", "MeanIoU.end", "MeanIoU.compute", "mean"), ("call", "MeanIoU.end"), ("call", "Printer.end"))
+    looks = [
+        _place(*way, looks=count, cpu=0.9)._replace(own=min(3, len(way))) for way, count in zip(ways, (90, 20, 40))
+    ]
+    run.lines += _looks(*looks)
+    told = said(run.account())
+    assert "Most of it: MeanIoU.compute, by call in train.py:9." in told
+    run.lines[-2:] = _looks(*(one._replace(looks=50) for one in looks[1:]))
+    assert "Most of it: MeanIoU.end, by call in train.py:9." in said(run.account())
+    run.lines[-2:] = _looks(*(_place("call", name, looks=30, cpu=0.9)._replace(own=2) for name in "abcd"))
+    assert "Most of it: call, called in train.py:9." in said(run.account())
+
+
 def test_less_than_half_of_the_work_is_not_most_of_it() -> None:
     run = Planted()
     run.loader(**TRAINS, other=1000)

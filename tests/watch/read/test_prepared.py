@@ -12,6 +12,7 @@ from planted_runs import TRAINS, Planted, said
 
 from pipebench.results.watched import PhaseResult, as_clocked
 from pipebench.watch.read.gather import Process, Run, ShownTime
+from pipebench.watch.read.in_loop import Where
 from pipebench.watch.read.prepared import Idle, Moved, Prepared, idle_of, moved, prepared
 from pipebench.watch.record.lines import LoopLooks, ProcessStarted
 from pipebench.watch.record.trial_lines import PlaceLooks
@@ -31,18 +32,18 @@ def _run(*lines: LoopLooks) -> Run:
 @pytest.mark.parametrize(
     ("places", "forward", "found"),
     [
-        ([AUGMENTS], 40, Prepared(0.6, "a/train.py", 62, "augment")),
+        ([AUGMENTS], 40, Prepared(0.6, Where("a/train.py", 62, "augment"))),
         ([AUGMENTS, AUGMENTS._replace(functions=["stack"], looks=20, line=63)], 20,
-         Prepared(0.8, "a/train.py", 62, "augment")),
-        ([AUGMENTS._replace(functions=[])], 40, Prepared(0.6, "a/train.py", 62, "")),  # in the loop's own line
-        ([AUGMENTS._replace(file="a/step.py")], 40, Prepared(0.6, "a/step.py", 62, "augment")),
+         Prepared(0.8, Where("a/train.py", 62, "augment"))),
+        ([AUGMENTS._replace(functions=[])], 40, Prepared(0.6, Where("a/train.py", 62, ""))),  # in the loop's own line
+        ([AUGMENTS._replace(file="a/step.py")], 40, Prepared(0.6, Where("a/step.py", 62, "augment"))),
         ([AUGMENTS._replace(cpu_ns=100_000)], 40, None),  # it waits, as for a copy to a device
         ([AUGMENTS._replace(early=False)], 40, None),  # after the backward: callbacks
         ([AUGMENTS._replace(looks=9)], 9, None),  # too few
         ([AUGMENTS._replace(functions=["Meter.log_step"])], 40, None),  # named like logging
         ([AUGMENTS._replace(functions=["VAE.loss"])], 40, None),  # like training
-        ([AUGMENTS._replace(functions=["VAE.prepare"])], 40, Prepared(0.6, "a/train.py", 62, "VAE.prepare")),
-        ([AUGMENTS._replace(functions=["log_mel"])], 40, Prepared(0.6, "a/train.py", 62, "log_mel")),
+        ([AUGMENTS._replace(functions=["VAE.prepare"])], 40, Prepared(0.6, Where("a/train.py", 62, "VAE.prepare"))),
+        ([AUGMENTS._replace(functions=["log_mel"])], 40, Prepared(0.6, Where("a/train.py", 62, "log_mel"))),
     ],
 )  # fmt: skip
 def test_its_share_of_forward_is_that_of_the_looks(places, forward: int, found: Prepared | None) -> None:

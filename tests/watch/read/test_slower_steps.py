@@ -69,6 +69,23 @@ def _growing(at: float) -> float:
     return 5.0 + 40.0 * at
 
 
+def test_other_work_that_grows_through_each_pass_is_told_with_its_place() -> None:
+    account = _run(passes=4, other=lambda at: 2.0 + 40.0 * (4 * at % 1.0))
+    (cause,) = (one for one in account.causes if one.code == "callbacks")
+    assert (cause.values["early_s"], cause.values["late_s"]) == pytest.approx((0.014, 0.038), rel=0.03)
+    assert (
+        "It takes longer and longer through each pass, as work on a list that grows: 13.8 ms of an iteration"
+        in said(account)
+    )
+    assert not _told(account)
+
+
+@pytest.mark.parametrize("other", [_always(40), lambda at: 2.0 + 40.0 * (4 * at % 1.0 > 0.5), lambda at: 5 + 40 * at])
+def test_other_work_that_does_not_grow_through_each_pass(other: Cost) -> None:
+    found = (one for one in _run(passes=4, other=other).causes if one.code == "callbacks")
+    assert all("early_s" not in one.values for one in found)
+
+
 def test_a_phase_that_grows_all_the_time() -> None:
     account = _run(backward=_growing)
     (cause,) = _told(account)

@@ -373,10 +373,10 @@ def test_a_loop_of_another_thread_is_not_looked_at(looker):
     assert looker.written == []
 
 
-def test_of_calls_between_loops_the_first_ones_that_are_the_users_own_are_counted() -> None:
+def test_of_calls_the_first_ones_that_are_the_users_own_are_counted() -> None:
     def code(name: str, file: str) -> tuple[Any, int]:
         return compile(f"def {name}(): pass", file, "exec").co_consts[0], 3
 
     way = [code("main", "/a/train.py"), code("fold", "/a/train.py"), code("__init__", "/a/table.py")]
-    assert own_calls([*way, code("parse", "/usr/lib/python3/site-packages/pandas/io.py"), way[1]]) == 2
-    assert own_calls(way[:1]) == 0
+    assert own_calls([*way, code("parse", "/usr/lib/python3/site-packages/pandas/io.py"), way[1]], 0) == 2
+    assert own_calls(way[:1], 0) == 0
