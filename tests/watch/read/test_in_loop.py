@@ -100,9 +100,8 @@ def test_below_a_function_that_only_hands_on_the_one_that_works_is_named() -> No
     run = Planted()
     run.loader(**TRAINS, other=1000)
     ways = (("call", "MeanIoU.end", "MeanIoU.compute", "mean"), ("call", "MeanIoU.end"), ("call", "Printer.end"))
-    looks = [
-        _place(*way, looks=count, cpu=0.9)._replace(own=min(3, len(way))) for way, count in zip(ways, (90, 20, 40))
-    ]
+    counted = zip(ways, (90, 20, 40), strict=True)
+    looks = [_place(*way, looks=count, cpu=0.9)._replace(own=min(3, len(way))) for way, count in counted]
     run.lines += _looks(*looks)
     told = said(run.account())
     assert "Most of it: MeanIoU.compute, by call in train.py:9." in told
