@@ -18,7 +18,8 @@ def callbacks(values: Any, part: str) -> str:
     if "early_s" in values:
         said += (
             " It takes longer and longer through each pass, as work on a list that grows: "
-            f"{seconds(values['early_s'])} of an iteration in the second fifth, and {seconds(values['late_s'])} in the last one."
+            f"{seconds(values['early_s'])} of an iteration in the second fifth, and {seconds(values['late_s'])} in the "
+            "last one."
         )
     return said + (_EVEN if "even" in values else "")
 

@@ -28,6 +28,7 @@ _SMALLEST_SHARE = 0.0005
 _LARGE_PART = 0.10  # of the wait
 _WORTH_A_WORD = 0.005  # of an iteration
 _NEARLY_ALL = 0.995
+_SHOWN = 0.005  # less is 0 % as it is written
 _CONSIDERABLE = 0.5  # of a core, used by others
 _NAME = 28  # columns of a stage's name in a sentence
 _AFTER_NOTES = 50  # in the order in which a short page leaves parts out
@@ -185,13 +186,15 @@ def _on_a_core(one: LoaderResult) -> Iterable[str]:
 def _contents(result: WatchResult) -> list[Part]:
     """What the batches of the loop hold besides samples: a line for each of its loaders that shows it."""
     whole = sum(one.s_per_iteration for one in result.loop)
-    made = []
+    made: list[Part] = []
     for one in result.loaders:
         if one.content is None or one.loader not in result.loaders_in_loop:
             continue
-        if held := ", ".join(_held(one.content, own_iteration_s(result, one) or whole)):
-            made.append(f"A batch of loader {one.loader} has {one.content.samples:,.1f} samples: {held}.")
-    return [line.replace(".0 samples", " samples") for line in made]
+        held = ", ".join(_held(one.content, own_iteration_s(result, one) or whole))
+        if padded := [*([held] if held else []), *_padded(one.content)]:
+            samples = f"{one.content.samples:,.1f}".removesuffix(".0")
+            made.append(f"A batch of loader {one.loader} has {samples} samples: {'. '.join(padded)}.")
+    return made
 
 
 def _held(found: BatchContent, iteration_s: float) -> Iterable[str]:
@@ -202,10 +205,14 @@ def _held(found: BatchContent, iteration_s: float) -> Iterable[str]:
             yield f"{rate_number(amount)} {what}{rate}"
     if found.padding_share is not None:
         yield f"and of its places for tokens {percent(found.padding_share)} are padding"
-    if found.unused_share:
-        yield f"of the places of a sample {percent(found.unused_share)}, at its end, are the same in all"
-    if found.uneven_share:
-        yield f"of the places of a sample {percent(found.uneven_share)} are padding because another one is longer"
+
+
+def _padded(found: BatchContent) -> Iterable[str]:
+    """What of a batch is padding, as far as it can be told, in sentences without their full stops."""
+    if (unused := found.unused_share or 0.0) >= _SHOWN:
+        yield f"{percent(unused)} of its length, at the end, is the same in all samples, as padding is"
+    if (uneven := found.uneven_share or 0.0) >= _SHOWN:
+        yield f"{percent(uneven)} of it is padding of samples that are shorter than the longest one"
 
 
 def _spans(result: WatchResult) -> list[Part]:

@@ -11,7 +11,7 @@ from pipebench.render.of_passes import living_on, saving
 from pipebench.render.watch_notes import left_on
 from pipebench.render.worker_moves import MANY_CORES, SOME_CORES
 from pipebench.results.account import LITTLE, Cause
-from pipebench.units import counted, lasting, percent, seconds, size
+from pipebench.units import code_place, counted, lasting, percent, seconds, size
 
 
 def _sampler(one: Cause, values: Any, part: str) -> str:
@@ -68,6 +68,17 @@ def _stage_named(values: Any) -> str:
     return f"; {percent(values['stage_share'])} of loading is {values['stage']} ({kind})"
 
 
+def _slow_line(values: Any) -> str:
+    """The line that has most of loading, if it is known to be slow, and the most that its change could save."""
+    if "slow_line" not in values:
+        return ""
+    place, title = code_place(values["slow_file"], values["slow_line"]), values["slow_title"]
+    return (
+        f" {percent(values['slow_share'])} of making samples goes to what is known to be slow, at {place}. "
+        f"{title[0].upper()}{title[1:]} in its place could save at most {seconds(values['slow_s'])} (not tried)."
+    )
+
+
 def _no_workers(one: Cause, values: Any, part: str) -> str:
     more = setting("num_workers", values.get("made_by", ""), f"{2 if 'by_thread' in values else 1} or more")
     if "kept_open" in values:
@@ -79,6 +90,7 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
         )
     return (
         f"Loader {one.loader} has no workers: making batches inside the loop took {part}{_stage_named(values)}."
+        + _slow_line(values)
         + saving(one, more)
         + in_loop.shared(values)
     )
@@ -150,7 +162,7 @@ def _sync_points(one: Cause, values: Any, part: str) -> str:
 def _stage(one: Cause, values: Any, part: str) -> str:
     """The stage is named by the sentence on the iteration, which follows."""
     used_up = f" More workers do not help: {_of_cores(values)}." if values.get("used_up") else ""
-    return f"{_waits(one, part)}." + saving(one, "Faster loading") + used_up + _on_device(values)
+    return f"{_waits(one, part)}.{_slow_line(values)}" + saving(one, "Faster loading") + used_up + _on_device(values)
 
 
 def _pickling(one: Cause, values: Any, part: str) -> str:
@@ -168,7 +180,8 @@ def _threads(one: Cause, values: Any, part: str) -> str:
 
 
 def _cores(one: Cause, values: Any, part: str) -> str:
-    return f"{_waits(one, part)}: {_of_cores(values)}. Cheaper loading helps, not more workers.{_on_device(values)}"
+    helps = f"Cheaper loading helps, not more workers.{_slow_line(values)}{_on_device(values)}"
+    return f"{_waits(one, part)}: {_of_cores(values)}. {helps}"
 
 
 def _on_device(values: Any) -> str:
@@ -217,7 +230,7 @@ def _takes_cores(one: Cause, values: Any, part: str) -> str:
 def _held_up(one: Cause, values: Any, part: str) -> str:
     """What a loop waited for a core, where nothing else is large: its other figures do not tell what limits it."""
     quiet = "watch it on a quiet machine"
-    if values["foreign_cores"] < MANY_CORES:
+    if values.get("foreign_cores", MANY_CORES) < MANY_CORES:
         quiet = "give it more cores, or let it use fewer threads, and watch again"
     held = f"The loop itself waited for a core: {part}. {_who_uses(values)}."
     return f"{held} What limits training does not show so: {quiet}."
@@ -227,9 +240,10 @@ def _who_uses(values: Any) -> str:
     """Who keeps the cores busy: workers, the script's own process, and others."""
     workers = [(f"its {counted(values['workers'], 'worker')}", values["cores_used"])] if values["workers"] else []
     script = ("the script's own process", values.get("script_cores", 0.0))
-    users = [("other processes", values["foreign_cores"]), *workers, script]
+    users = [("other processes", values.get("foreign_cores", 0.0)), *workers, script]
     told = ", ".join(f"{who} {cores:.1f}" for who, cores in users if cores >= SOME_CORES)
-    return f"Cores in use, of {values['usable_cores']:g}: {told or 'hardly any'}"
+    unknown = "" if "foreign_cores" in values else "; what other processes used is not known"
+    return f"Cores in use, of {values['usable_cores']:g}: {told or 'hardly any'}{unknown}"
 
 
 def _head_of_line(one: Cause, values: Any, part: str) -> str:

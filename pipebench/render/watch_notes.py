@@ -67,6 +67,14 @@ def _left(values: Values) -> str:
 
 
 KILLED = "script-killed"
+_ASKED = (
+    "SIGTERM",
+    "SIGINT",
+    "SIGHUP",
+    "SIGQUIT",
+    "SIGALRM",
+    "SIGXCPU",
+)  # as a scheduler sends them
 _CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE")
 RAN_OUT = "Memory ran out, as the kernel counted: use fewer workers or smaller batches, or raise the limit."
 _OF_MEMORY = {
@@ -98,16 +106,19 @@ def _lost(values: Values) -> str:
 def _killed(values: Values) -> str:
     after = f" after {seconds(values['at_s'])}" if "at_s" in values else ""
     cause = RAN_OUT if values.get("memory") == "ran-out" else ""
+    cause = "These figures are of the time before." if values["signal"] in _ASKED and not cause else cause
     return f"The script was ended by {values['signal']}{after}: its records have no end. {cause}".strip()
 
 
 def after_signal(notes: Sequence[Note]) -> str | None:
-    """The next move after a signal has ended the script. None: no signal has."""
+    """The next move after a signal has ended the script. None: no signal has, or one that asks a script to end."""
     killed = next((one.values for one in notes if one.code == KILLED), None)
     if killed is None:
         return None
     if killed.get("memory") == "ran-out":
         change = "use fewer workers or smaller batches, or raise the limit of memory"
+    elif killed["signal"] in _ASKED:
+        return None
     elif killed["signal"] in _CRASHES:
         change = "find the line that crashed: python -X faulthandler prints it"
     else:

@@ -200,10 +200,10 @@ def _with_new_workers(move: NextMove) -> tuple[str, str]:
 
 
 def known_line(function: str, file: str, line: int, title: str, how: Sequence[str], share: str = "") -> str:
-    """What is written in place of a line that is known to be slow (0: of what the dataset calls elsewhere)."""
+    """How to change a line that is known to be slow (0: what the dataset calls elsewhere)."""
     place = code_place(file, line) if line else "the dataset"
     told = ", ".join(one for one in (printable(function) if line else "", share) if one)
-    return f"in {place}{f' ({told})' if told else ''}: {printable(title)}. {printable(' '.join(how))}"
+    return f"change {place}{f' ({told})' if told else ''} to {printable(title)}. {printable(' '.join(how))}"
 
 
 def _first_move(move: NextMove) -> str | None:

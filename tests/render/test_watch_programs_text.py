@@ -167,6 +167,13 @@ def test_what_a_batch_holds() -> None:
     ) in _said(result)
     sound = replace(LOADER, content=BatchContent(8.0, sound_s=80.0))
     assert "8 samples: 80 s of sound (800 a second)." in _said(replace(result, loaders=(sound,)))
+    padded = replace(LOADER, content=BatchContent(4.0, tokens=16.0, unused_share=0.8, uneven_share=0.13))
+    assert (
+        "A batch of loader 1 has 4 samples: 16 tokens (160 a second). 80 % of its length, at the end, is the same in "
+        "all samples, as padding is. 13 % of it is padding of samples that are shorter than the longest one."
+    ) in _said(replace(result, loaders=(padded,)))
+    none = replace(LOADER, content=BatchContent(4.0, unused_share=0.001, uneven_share=0.0))
+    assert "A batch of" not in _said(replace(result, loaders=(none,)))
 
 
 def test_what_batches_of_two_loops_hold_is_by_the_iteration_of_each() -> None:

@@ -63,9 +63,11 @@ def held_up(seen: Seen) -> Iterable[Cause]:
         if waited < _LONG_WAIT * seen.loops_s or not waited:
             continue
         used, script, taken = _users(seen, one)
+        host = seen.result.host
         values: dict[str, str | int | float] = {
             "workers": one.workers, "cores_used": used, "usable_cores": seen.result.usable_cores,
-            "foreign_cores": taken, **({} if script is None else {"script_cores": script}),
+            **({} if script is None else {"script_cores": script}),
+            **({"foreign_cores": taken} if host is not None and host.foreign_cores is not None else {}),
         }  # fmt: skip
         yield Cause(HELD_UP, waited, loader=one.loader, values=values)
 

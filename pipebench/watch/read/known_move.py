@@ -1,15 +1,15 @@
 """Puts the line that takes most of making samples before a move that its change may make needless. Pure.
 
-Of a line that is known to be slow, it is said what is written in its place; another one is named.
+Of a line that is known to be slow, it is said what is written in its place, in the cause, too; another one is named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from pipebench.results.account import Cause, largest_saving
+from pipebench.results.account import Account, Cause, largest_saving
 from pipebench.results.drilled import DrilledLine, known
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import WatchResult
@@ -21,6 +21,7 @@ _UNKNOWN = 0.5  # of the time in which samples are made, of a line of which noth
 _SURE = 0.3  # the same, at least, as its looks say
 _COMPUTES = 0.4  # of the time; the rest may be waits for a core
 _OF_LOADING = ("stage", "cores-used-up")
+_IN_LOOP = "no-workers"
 _UNSURE = frozenset(one.title for one in KNOWN if not one.sure)
 _BESIDE = ("set-num-workers", "raise-num-workers", "workers-for-thread", "load-validation-faster")
 
@@ -77,6 +78,29 @@ def _computes(result: WatchResult, loader: int | None) -> bool:
         return sum(one.cpu_s + one.core_wait_s for one in workers) >= _COMPUTES * busy
     own = (one for one in result.loaders if one.loader == loader and one.sample_s and one.sample_cpu_s is not None)
     return any((one.sample_cpu_s or 0.0) >= _COMPUTES * (one.sample_s or 0.0) for one in own)
+
+
+def with_slow_lines(causes: Iterable[Cause], result: WatchResult, account: Account) -> tuple[Cause, ...]:
+    """The causes: those of loading with the line that has a large share of it, and the most that its change could save.
+
+    Where workers make batches, that is its share of the loop, and no more than the loop waits.
+    """
+    return tuple(_with_slow_line(one, result, account) for one in causes)
+
+
+def _with_slow_line(one: Cause, result: WatchResult, account: Account) -> Cause:
+    if one.code not in (_IN_LOOP, *_OF_LOADING):
+        return one
+    found = [each for each in _known(result, one.loader, None) if each.share >= _OF_SAMPLES and each.line is not None]
+    largest = max(found, key=lambda each: each.share, default=None)
+    if largest is None or largest.line is None:
+        return one
+    whole = one.s if one.code == _IN_LOOP else sum(row.s for row in account.rows if row.loader == one.loader)
+    told: dict[str, str | int | float] = {
+        "slow_file": largest.line.file, "slow_line": largest.line.line, "slow_title": largest.title,
+        "slow_share": largest.share, "slow_s": min(one.s, largest.share * whole),
+    }  # fmt: skip
+    return replace(one, values={**one.values, **told})
 
 
 def known_of_cause(causes: Sequence[Cause], result: WatchResult) -> NextMove | None:

@@ -38,7 +38,7 @@ from pipebench.watch.read.gather import (
 from pipebench.watch.read.growing import grown
 from pipebench.watch.read.hand_off import hand_off
 from pipebench.watch.read.host_use import busy_shares, host, host_notes, workers
-from pipebench.watch.read.known_move import known_of_cause
+from pipebench.watch.read.known_move import known_of_cause, with_slow_lines
 from pipebench.watch.read.moves import in_its_words, move_of_run
 from pipebench.watch.read.notes import (
     loader_notes,
@@ -213,7 +213,8 @@ def _judged(given: _Found, result: WatchResult) -> WatchResult:
     if given.described and not loaders:
         verdict = Verdict("no-such-loader", loader=options.loader, loaders=len(set(given.described) - {NO_LOADER}))
     if where is not None and loaders:
-        where = with_frozen(dataclasses.replace(where, causes=causes(run, result, where, grows)))
+        found = with_slow_lines(causes(run, result, where, grows), result, where)
+        where = with_frozen(dataclasses.replace(where, causes=found))
         starts = verdict.single == "left" or verdict.start_iterations  # of these, the start of passes is judged
         of_run = move_of_run(next_move, where.causes, given.usable_cores) or known_of_cause(where.causes, result)
         move = None if small_beside(where) else of_run

@@ -100,7 +100,6 @@ def test_what_exits_while_a_block_runs_is_noted_and_no_descriptor_stays_open() -
     ("number", "memory_kills", "said"),
     [
         (signal.SIGKILL, 0, "find what sent SIGKILL: the log of your scheduler, or dmesg."),
-        (signal.SIGTERM, None, "find what sent SIGTERM: the log of your scheduler, or dmesg."),
         (signal.SIGKILL, 1, "use fewer workers or smaller batches, or raise the limit of memory."),
         (signal.SIGSEGV, None, "find the line that crashed: python -X faulthandler prints it."),
     ],
@@ -112,6 +111,14 @@ def test_a_script_that_a_signal_ended_has_a_next_move(number: int, memory_kills:
     result = replace(made_up.watched(), next_move=None, notes=(*notes, *[Note("suspended", {"s": 60.0})] * 3))
     shown = layout.text(screen.fitted(watch.parts(result), 80, ""), width=80)
     assert sentence(notes[0]).split(":")[0] in shown and f"\nNext: {said}" in shown  # a screen has room for both
+
+
+def test_a_signal_that_asks_a_script_to_end_is_no_next_move() -> None:
+    """As `timeout` sends it: what the figures show is told, and the note says that they end there."""
+    notes = list(script_killed(signal.SIGTERM, Footprint(), None))
+    assert after_signal(notes) is None
+    said = "The script was ended by SIGTERM: its records have no end. These figures are of the time before."
+    assert sentence(notes[0]) == said
 
 
 def test_how_the_own_process_of_a_command_ended_is_known_without_asking() -> None:

@@ -115,6 +115,16 @@ def test_a_long_wait_for_a_core_comes_before_nothing_is_worth_a_change() -> None
     )
 
 
+def test_of_a_script_that_was_ended_the_load_of_others_is_not_known() -> None:
+    seen = _seen(waited_s=10.0)
+    unknown = replace(seen, result=replace(seen.result, host=None))
+    (cause,) = held_up(unknown)
+    assert SENTENCES[cause.code](cause, cause.values, "a part").endswith(
+        "its 2 workers 0.1, the script's own process 0.1; what other processes used is not known. What limits training "
+        "does not show so: watch it on a quiet machine."
+    )
+
+
 def test_a_short_wait_for_a_core_is_no_cause() -> None:
     assert [*held_up(_seen(waited_s=5.0))] == []
 

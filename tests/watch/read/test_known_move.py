@@ -9,14 +9,15 @@ import pytest
 from made_up_loop import host, loader, result, worker
 
 from pipebench.render import layout
+from pipebench.render.watch_causes import SENTENCES
 from pipebench.render.watch_drilled import all_drilled
 from pipebench.render.watch_verdict import next_move
-from pipebench.results.account import Cause
+from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.drilled import DrilledLine, DrilledRow
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import StageResult, Verdict, WatchResult
 from pipebench.stats import Speedup
-from pipebench.watch.read.known_move import known_of_cause
+from pipebench.watch.read.known_move import known_of_cause, with_slow_lines
 from pipebench.watch.read.moves import among_ranks, in_its_words
 
 TITLE, HOW = "columns as arrays", ("pandas builds an object for each row.", "Take the columns out once.")
@@ -43,8 +44,8 @@ CHEAPER = NextMove("make-stage-cheaper", 2, 2, 2.0, stage="Clips.__getitem__", s
 MORE = NextMove("raise-num-workers", 4, 2, 2.0, to_workers=4, predicted=Speedup(1.8, 1.5, 2.1, 0.95))
 FIRST = NextMove("set-num-workers", 2, to_workers=1, predicted=Speedup(1.25, 0.68, 2.31, 0.95), on_device=True)
 KNOWN = (
-    "Next: in clips.py:47 (Clips.__getitem__, {} of making samples): columns as arrays. pandas builds an object for "
-    "each row. Take the columns out once."
+    "Next: change clips.py:47 (Clips.__getitem__, {} of making samples) to columns as arrays. pandas builds an object "
+    "for each row. Take the columns out once."
 )
 
 
@@ -91,7 +92,7 @@ def test_a_neural_network_has_its_layers_as_rows() -> None:
     parts = tuple(StageResult(f"Conv2d ({n} of 2)", "transform", 1, 9, 0.1, 0.3, learned=True) for n in (1, 2))
     said = _said(FIRST, replace(_watched(), stages=parts))
     assert said.startswith(
-        "Next: in the dataset (60 % of making samples): the model for whole batches. It runs for one"
+        "Next: change the dataset (60 % of making samples) to the model for whole batches. It runs for one"
     )
     plain = tuple(replace(one, learned=False) for one in parts)
     assert _said(FIRST, replace(_watched(), stages=plain)) == next_move(FIRST)
@@ -112,6 +113,36 @@ def test_a_line_is_a_step_where_faster_loading_could_save_most() -> None:
     assert known_of_cause([], run) is None and known_of_cause([other], run) is None
 
 
+# Of a run of 20 s, its loop takes 12 s and waits for 8 s.
+ACCOUNT = Account(
+    20.0, (AccountRow("wait-for-worker", 8.0, 1), AccountRow("backward", 4.0, 1), AccountRow("exit", 8.0))
+)
+
+
+@pytest.mark.parametrize(
+    ("cause", "share", "saved_s"),
+    [
+        (Cause("no-workers", 8.0, 5.0, 1, {"usable_cores": 2}), 0.6, 0.54 * 8.0),  # of what the loop makes itself
+        (Cause("stage", 8.0, 5.0, 1), 0.6, 0.54 * 12.0),  # workers make batches all the time
+        (Cause("stage", 8.0, 5.0, 1), 0.9, 8.0),  # but the loop waits no longer
+        (Cause("stage", 8.0, 5.0, 1), 0.5, None),  # a small part
+        (Cause("callbacks", 8.0, 5.0, 1), 0.9, None),
+        (Cause("stage", 8.0, 5.0, 2), 0.9, None),  # of another loader
+    ],
+)
+def test_the_cause_has_the_line_and_the_most_that_it_could_save(cause: Cause, share: float, saved_s: float) -> None:
+    (found,) = with_slow_lines([cause], _watched(_line(share)), ACCOUNT)
+    assert found.values.get("slow_s") == (saved_s if saved_s is None else pytest.approx(saved_s))
+    said = SENTENCES[found.code](found, found.values, "8.00 s")
+    told = (
+        f" {100 * 0.9 * share:.0f} % of making samples goes to what is known to be slow, at clips.py:47. Columns as "
+        "arrays in its place could save at most"
+    )
+    assert (told in said) == (saved_s is not None)
+    if saved_s is not None:
+        assert said.index(told) < said.index("5.00 s (predicted")
+
+
 def test_a_rank_among_others_has_its_line_too() -> None:
     workers = (worker(0), worker(1))
     run = _watched(_line(1.0), workers=workers, next_move=CHEAPER)
@@ -122,7 +153,7 @@ def test_a_rank_among_others_has_its_line_too() -> None:
 def test_what_the_next_step_does_not_say_stands_below_the_lines() -> None:
     run = _watched(_line(0.2), _line(0.5, ""))
     shown = layout.text(list(all_drilled(run.drilled, {1}, None, full=False)), width=200)
-    said = "In clips.py:47 (Clips.__getitem__): columns as arrays. pandas builds an object for each row. Take the"
+    said = "Change clips.py:47 (Clips.__getitem__) to columns as arrays. pandas builds an object for each row. Take the"
     assert said in shown
     assert said not in layout.text(
         list(all_drilled(run.drilled, {1}, replace(MORE, title=TITLE), full=False)), width=200
