@@ -124,7 +124,7 @@ class LoopLooks:
     uses. `lines` are of `forward_looks`. Those `BETWEEN` passes are all looks at the loop around them, and `turns` is
     how many passes ended. `collected` is what garbage collections took in that loop. Of the looks that are not
     before a backward, `kept` found a module with an input that keeps a graph for gradients, and `used` the computing of
-    gradients.
+    gradients. `drawn` has the innermost lines of the user's own in looks at the sampler.
     """
 
     loader: int
@@ -139,6 +139,7 @@ class LoopLooks:
     collected: FullCollected = field(default_factory=FullCollected)
     kept: int = 0
     used: int = 0
+    drawn: list[LineLooks] = field(default_factory=list)
 
 
 class ThreadLooks(NamedTuple):

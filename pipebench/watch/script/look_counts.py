@@ -42,6 +42,7 @@ class OfLoader:
     forward_looks: int = 0
     later_looks: int = 0
     lines: Counter[OwnLine] = field(default_factory=Counter)
+    drawn: Counter[OwnLine] = field(default_factory=Counter)
     frozen: FrozenModules = field(default_factory=FrozenModules)
     graphs: UnusedGraphs = field(default_factory=UnusedGraphs)
     model: dict[CodeType, int] = field(default_factory=dict)  # the lines from the loop to a model's call, first of each

@@ -46,7 +46,7 @@ from pipebench.watch.script.loop_place import (
     own_calls,
     taking,
 )
-from pipebench.watch.script.own_line import OwnLine, own_line
+from pipebench.watch.script.own_line import OwnLine, line_of_sampler, own_line
 from pipebench.watch.script.own_python import placed
 from pipebench.watch.script.switching import Switching
 from pipebench.watch.script.unused_gradients import UnusedGradients
@@ -185,15 +185,17 @@ class LoopLooker:
         self._written = now + max(_WRITTEN_EACH_S, (now - self._began) / _OF_THE_RUN)
         found = {loader: own for loader, own in self._of.items() if own.turns}
         for loader, own in found.items():
-            self._of[loader] = replace(own, turns=0, found={}, forward_looks=0, later_looks=0, lines=Counter())
+            self._of[loader] = replace(
+                own, turns=0, found={}, forward_looks=0, later_looks=0, lines=Counter(), drawn=Counter()
+            )
         for loader, own in found.items():
             places = [
                 PlaceLooks(key.line, list(key.functions), one.looks, one.turns, one.ns, one.cpu_ns, *key[2:])
                 for key, one in list(own.found.items())
             ]
-            lines = [LineLooks(*one, looks) for one, looks in list(own.lines.items())]
+            lines, drawn = map(_written, (own.lines, own.drawn))
             looks = own.forward_looks, own.later_looks, *own.frozen.found(self.gradients, loader), lines
-            seen = (*looks, self.collected.take(loader), *own.graphs.take())
+            seen = (*looks, self.collected.take(loader), *own.graphs.take(), drawn)
             self.recording.write(LoopLooks(loader, own.file, own.turns, places, *seen))
         self.others.write()
 
@@ -274,7 +276,7 @@ class LoopLooker:
         frames = sys._current_frames()
         frame = frames.get(thread) if thread is not None else None
         place = placed(frame, loop.frame, loop.inside) if loop is not None and frame is not None else None
-        self._in_model(loop, place, frame, again)
+        self._in_model_or_sampler(loop, place, frame, again)
         early = loop is not None and place is not None and not again and self.early(loop.loader)
         self._line = own_line(frame, loop.frame, loop.inside) if loop is not None and early else None
         iterated = loop.loader if loop is not None and loop.loader != BETWEEN else None
@@ -310,10 +312,15 @@ class LoopLooker:
             runs = thread_now(self._native)[0] == "R"  # its wait for a core counts once it is over
             one.cpu_ns += now - before[2] if runs else cpu - before[3]
 
-    def _in_model(self, loop: _Loop | None, place: Place | None, frame: FrameType | None, again: bool) -> None:
-        """Counts a look that met a model: in which of its modules, if that is in forward."""
+    def _in_model_or_sampler(
+        self, loop: _Loop | None, place: Place | None, frame: FrameType | None, again: bool
+    ) -> None:
+        """Counts a look that met a model: in which of its modules, if that is in forward. Or one that met a sampler."""
         own = self._of.get(loop.loader) if loop is not None else None
-        if again or loop is None or own is None or place is None:
+        if again or loop is None or own is None:
+            return
+        if place is None:
+            _count(own.drawn, line_of_sampler(frame))
             return
         if not self.early(loop.loader):
             own.later_looks += place.models
@@ -340,13 +347,21 @@ class LoopLooker:
         own.sought = forward and not own.model
         if forward and own.model and not again:
             own.forward_looks += 1
-            if self._line is not None and (self._line in own.lines or len(own.lines) < _MOST_PLACES):
-                own.lines[self._line] += 1
+            _count(own.lines, self._line)
         return after_model(own, place) if forward else None
 
     def _needed_ns(self) -> int:
         """The nanoseconds in which the thread of the loop has used a core so far, or waited for one."""
         return time.clock_gettime_ns(self._clock) + core_wait_ns(self._native) if self._clock is not None else 0
+
+
+def _count(found: Counter[OwnLine], one: OwnLine | None) -> None:
+    if one is not None and (one in found or len(found) < _MOST_PLACES):
+        found[one] += 1
+
+
+def _written(found: Counter[OwnLine]) -> list[LineLooks]:
+    return [LineLooks(*one, looks) for one, looks in list(found.items())]
 
 
 @functools.cache

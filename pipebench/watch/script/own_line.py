@@ -18,6 +18,7 @@ from pipebench.watch.script.loop_place import outwards
 from pipebench.watch.script.own_python import NESTED, loops_inside
 
 _TORCH = f"{os.sep}torch{os.sep}"
+_DRAWS = "_next_index"  # of torch's iterators: it asks the batch sampler
 _TRAINS = tuple(_TORCH + one for one in ("autograd", "nn", "optim", "amp", "_dynamo"))
 # Libraries whose functions are no layers. Those of the standard library have no folder of installed packages.
 _LIBRARIES = ("numpy", "scipy", "PIL", "cv2", "pandas", "sklearn", "skimage", "matplotlib")
@@ -63,6 +64,18 @@ def own_line(frame: FrameType | None, loop: int, inside: range | None) -> OwnLin
         if id(one) == loop:
             return None
         inner.append(code)
+    return None
+
+
+def line_of_sampler(frame: FrameType | None) -> OwnLine | None:
+    """The innermost line of the user's own code in what gives a loader its indices. None: the thread is not there."""
+    found = None
+    for one in outwards(frame):
+        code = one.f_code
+        if code.co_name == _DRAWS and _TORCH in code.co_filename:
+            return found
+        if found is None and not owner(code.co_filename):
+            found = OwnLine(code.co_filename, _name(code), one.f_lineno)
     return None
 
 

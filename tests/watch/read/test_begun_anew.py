@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from planted_runs import MS, TRAINS, Planted, said
 
-from pipebench.watch.record.lines import HandedOver
+from pipebench.watch.record.lines import CodePlace, HandedOver, LoaderFound, LoopLooks
+from pipebench.watch.record.trial_lines import LineLooks
 
 
 def _stream(*, start_up: int, **how: Any) -> Planted:
@@ -65,6 +67,23 @@ def test_processes_that_take_longer_to_start_than_a_stream() -> None:
     account = _stream(start_up=2940).account()
     assert account.causes[0].recoverable_s == pytest.approx(8 * 2)
     assert f"persistent_workers=True could save about 16.0 s (predicted, not tried). {BEGUN}{HELPS}" in said(account)
+
+
+@pytest.mark.parametrize(
+    ("looks", "told"),
+    [((12, 4), "Balanced.of_class, balanced.py:54"), ((9, 0), ""), ((12, 13), "Balanced.__iter__, balanced.py:51")],
+)
+def test_the_line_of_a_sampler_is_told_where_half_of_many_looks_found_it(looks: tuple[int, int], told: str) -> None:
+    lines = [LineLooks("/a/balanced.py", name, line, "", seen) for (name, line), seen in
+             zip((("Balanced.of_class", 54), ("Balanced.__iter__", 51)), looks, strict=True)]  # fmt: skip
+    run = Planted()
+    run.loader(**TRAINS, sampler=2000)
+    run.lines.append(LoopLooks(1, "train.py", 50, [], drawn=lines))
+    run.lines = [
+        replace(one, sampler="Balanced.__iter__", sampler_at=CodePlace("/a/balanced.py", 49))
+        if isinstance(one, LoaderFound) else one for one in run.lines
+    ]  # fmt: skip
+    assert f"The sampler of loader 1 ({told or 'Balanced.__iter__, balanced.py:49'}) took" in said(run.account())
 
 
 def test_a_sampler_that_begins_twice_where_workers_are_new() -> None:

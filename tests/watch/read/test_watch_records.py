@@ -52,6 +52,7 @@ LINES: list[lines.Line] = [
     trial_lines.LoopLooks(
         1, "a/train.py", 5, [trial_lines.PlaceLooks(7, ["Client.send"], 3, 2, 10, 4)],
         lines=[trial_lines.LineLooks("a/train.py", "Net.keys", 9, "list", 2)],
+        drawn=[trial_lines.LineLooks("a/train.py", "Balanced.__iter__", 5, "", 2)],
     ),
     trial_lines.ThreadsBeside(
         1, 9, 2, 3, 4, 3.5, 1.5, [trial_lines.ThreadLooks("Feeder", "a/train.py", "Feeder.run", 7, 2, 3)]

@@ -94,6 +94,32 @@ def test_generators_and_iterators_around_a_loader_are_no_loop(looker):
     assert [one.looks for one in line.places] == [2]
 
 
+def test_a_sampler_is_looked_at_in_its_own_line(looker):
+    """It is no work of the loop. What it calls of the script's own is the innermost line."""
+
+    class Ordered(torch.utils.data.Sampler):
+        def __iter__(self):
+            for index in range(6):
+                yield self.place(index)
+
+        def place(self, index):
+            other = threading.Thread(target=looker.of._look)
+            other.start()
+            while other.is_alive():
+                pass
+            return index
+
+    batches = torch.utils.data.BatchSampler(Ordered(), 2, drop_last=False)
+    looked = SimpleNamespace(_sampler_iter=iter(batches))
+    for _ in range(3):
+        looker.of.came(1, sys._getframe())
+        torch.utils.data.dataloader._BaseDataLoaderIter._next_index(looked)
+    looker.of.write()
+    (line,) = looker.written
+    assert {(one.file, one.function.rpartition(".")[2]) for one in line.drawn} == {(__file__, "place")}
+    assert sum(one.looks for one in line.drawn) == 6 and line.places == []
+
+
 def test_a_slow_length_of_a_loader_is_work_of_the_loop(looker):
     """A batch that is waited for is not."""
     at_work = seen_from_outside(looker.of)
