@@ -45,16 +45,16 @@ HOUSE = {
     "watch.worker": "kept_open pickling stack_place padded contents draws fingerprints batch_sums standins fetching",
     "watch.script": "made dividing nested_columns held_models described lost_workers wait_parts arrivals "
     "training_device device_idle main_thread own_steps passes unused_gradients phases backward ranks loop_place "
-    "own_python own_line frozen_modules unused_graphs full_collections switching busy_threads look_counts loop_looks "
-    "loop_spans without_loader left_on gradient_rows optimisers relays same_samples spawned_workers transfers "
-    "iterators webdataset_loader",
+    "own_python own_line frozen_modules unused_graphs full_collections switching busy_threads look_counts around_loop "
+    "forks loop_looks loop_spans without_loader left_on gradient_rows optimisers relays same_samples spawned_workers "
+    "transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting leaving alike dealing in_step edits examining memo asked compared chains row_pieces "
     "row_code indexing pictures arms stretches open_files passes session patching",
     "watch.launch": "watched_script standstill over_time footprint exits stacks supervisor bootstrap program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described begins device_idle like_a_device in_loop together settled chains all_made "
-    "collectives bound bound_of_ranks known_table known_lines drilled hand_off script_cpu costs over_time "
+    "collectives bound bound_of_ranks known_table known_lines drilled slow_line hand_off script_cpu costs over_time "
     "loop_clock host_use known_move moves locks prepared account verdict waiting stalls series each_loader growing "
     "of_causes full_collections cores_taken pass_causes untrained given_by_each in_vain small_batches few_threads "
     "after_model own_lines loop_causes without_workers warming slower_steps frozen_modules busy_threads causes "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pipebench.remedies.seen import Seen, of_cause
 from pipebench.results.advice import Change, Finding, Place
@@ -22,4 +23,5 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if more and seen.room.holds(more, seen.prefetch_factor):
         how = (*how, f"Set num_workers={more} for it.")
     place = Place(str(values.get("function") or "the loop"), str(values["file"]), int(values["line"]))
+    found = replace(found, recoverable_s=float(values["workers_s"])) if "workers_s" in values else found
     return of_cause(seen, found, "in_workers", "batches prepared in the workers", how, place)

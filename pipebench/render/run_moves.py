@@ -8,7 +8,7 @@ from pipebench.render.frameworks import made_anew, setting
 from pipebench.render.in_loop import otherwise
 from pipebench.render.watch_notes import tools
 from pipebench.results.next_move import NextMove
-from pipebench.units import code_place, printable, seconds, size
+from pipebench.units import code_place, percent, printable, seconds, size
 
 
 def at(move: NextMove, called: str = "") -> str:
@@ -31,6 +31,22 @@ def _by_length(move: NextMove) -> str:
 def _loader_at(move: NextMove) -> str:
     known = move.line and not move.title  # else the place is that of a line of its dataset
     return f"loader {move.loader}" + (f", {code_place(move.file, move.line)}" if known else "")
+
+
+IN_WORKERS = "make batches in the workers of a DataLoader (num_workers={}), beside the training"
+
+
+def _batches(move: NextMove) -> str:
+    """Of a loop that takes batches from no loader."""
+    took = f"{seconds(move.took_s or 0.0)} of the run"
+    if move.rests:
+        return (
+            f"let a source have each batch ready when the loop wants it{at(move)}: a faster one, or one that works "
+            f"further ahead. Now the loop waits there for {took}"
+        )
+    share = f", {percent(move.line_share)} of it in that line" if move.line_share else ""
+    workers = f". Or {IN_WORKERS.format(move.to_workers)}" if move.to_workers else ""
+    return f"make batches at less cost{at(move)}. Now it takes {took}{share}{workers}"
 
 
 OF_RUN: dict[str, Callable[[NextMove], str]] = {
@@ -106,6 +122,11 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
     "prepare-in-workers": lambda move: (
         f"do the work on batches before the model in the workers of loader {move.loader}: in its dataset, or in "
         "collate_fn" + (f", with {setting('num_workers', move.made_by, move.to_workers)}" if move.to_workers else "")
+    ),
+    "make-batches-cheaper": _batches,
+    "do-less-between": lambda move: (
+        f"do the work between the loops{at(move)} less often, or at less cost; or once, before them, if it gives the "
+        f"same each time. Now it takes {seconds(move.took_s or 0.0)} of the run"
     ),
     "pad-to-longest": lambda move: (
         f"pad each batch of loader {move.loader} to its longest sample (in collate_fn), not to a fixed length"

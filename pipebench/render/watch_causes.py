@@ -31,13 +31,21 @@ def _sampler(one: Cause, values: Any, part: str) -> str:
 def _in_workers(values: Any) -> str:
     if "rests" in values:
         return "A source that has each batch ready by then (a faster one, or one that works further ahead)"
-    if "no_loader" in values:
-        more = f" (num_workers={values['more_workers']})" if "more_workers" in values else ""
-        return f"Making it cheaper, or making batches in the workers of a DataLoader{more}, beside the training,"
     where = "Doing it in the workers (in the dataset, or in collate_fn)"
     if "more_workers" not in values:
         return where
     return f"{where}, with {setting('num_workers', values.get('made_by', ''), values['more_workers'])},"
+
+
+def _without_loader(one: Cause, values: Any) -> str:
+    """What could be saved of batches that a loop makes itself."""
+    if "rests" in values:
+        return saving(one, _in_workers(values))
+    workers, said = values["workers_s"], f" Making it cheaper could save up to {seconds(one.s)}"
+    if workers >= LITTLE * one.s:
+        more = f" (num_workers={values['more_workers']})" if "more_workers" in values else ""
+        said += f"; making batches in the workers of a DataLoader{more}, beside the training, about {seconds(workers)}"
+    return f"{said} (predicted, not tried)."
 
 
 def _hand_off(one: Cause, values: Any, part: str) -> str:
@@ -300,7 +308,10 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
         in_loop.busy_thread(values, one.s, part)
         + saving(one, "To block or to sleep in place of polling, or to move the work into a process,")
     ),
-    "prepare": lambda one, values, part: in_loop.preparing(values, part) + saving(one, _in_workers(values)),
+    "prepare": lambda one, values, part: (
+        in_loop.preparing(values, part)
+        + (_without_loader(one, values) if "workers_s" in values else saving(one, _in_workers(values)))
+    ),
     "python-loops": lambda one, values, part: in_loop.python_loops(values, part, one.recoverable_s),
     "own-lines": lambda one, values, part: in_loop.own_lines(values, part, one.recoverable_s or 0.0),
     "small-batches": of_training.small_batches,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pipebench.render.run_moves import OF_RUN, at, cheaper_hand_off, fewer_tensors
+from pipebench.render.run_moves import IN_WORKERS, OF_RUN, at, cheaper_hand_off, fewer_tensors
 from pipebench.render.started import fitting
 from pipebench.render.worker_moves import DIVIDE, OF_WORKERS, OPEN_FIRST, shortly, why_no_worker
 from pipebench.results.next_move import NextMove
@@ -180,17 +180,23 @@ def next_move(move: NextMove | None) -> str | None:
         return None
     if move.line_share is None:
         return _first_move(move)
-    share = f"{percent(move.line_share)} of making samples"
+    share = f"{percent(move.line_share)} of {_WHOLE.get(move.action, 'making samples')}"
     if not move.title:
         first = f"make {code_place(move.file, move.line)} ({printable(move.function)}, {share}) cheaper."
         cheaper = f" {why_no_worker(move)}"
     else:
         first, cheaper = known_line(move.function, move.file, move.line, move.title, move.how, share), ""
-    if move.action == "make-stage-cheaper":
+    if move.action == "make-stage-cheaper" or (move.action in _WHOLE and not move.to_workers):
         return f"Next: {first}{cheaper}"
+    if move.action in _WHOLE:
+        return f"Next: {first} Or {IN_WORKERS.format(move.to_workers)}."
     workers = f"{OPEN_FIRST if move.kept_open else ''}{shortly(move)}" if shortly(move) else ""
     beside = workers or (_first_move(move) or "").removeprefix("Next: ")
     return f"Next: {first} Or {beside}"
+
+
+# moves about lines of a loop itself -> what their share is of
+_WHOLE = {"make-batches-cheaper": "making batches", "less-python": "the Python work before backward"}
 
 
 def _with_new_workers(move: NextMove) -> tuple[str, str]:
@@ -251,7 +257,7 @@ def next_command(result: WatchResult, *, of_command: bool) -> str | None:
         return f"This is rank {rank['rank']} of {rank['of']}. {_of_all_ranks(None if of_command else own)}"
     first = next(iter(result.account.causes), None) if result.account is not None else None
     told = first is not None and "line" in first.values  # where the time goes is known
-    told = told or found.phase in _AFTER_DATA
+    told = told or found.phase in _AFTER_DATA or (result.next_move is not None and result.next_move.line > 0)
     if found.limit in ("no-loader", "not-followed") and not (result.spans or found.phase == "prepare" or told):
         return own and (
             f"Then: `pipebench watch --span __main__:FUNCTION {own}`, with the function that gives the loop a batch, "

@@ -57,14 +57,16 @@ def beginning(found: WatchResult) -> Beginning:
     limit, causes = found.verdict.limit, found.account.causes if found.account is not None else ()
     in_loops = [one for one in causes if one.code not in (*_ONCE, "training", *_APART)]
     in_loops = [one for one in in_loops if one.at_most_s >= _BESIDE_FIRST * in_loops[0].ranked_s][:_MOST_CAUSES]
-    if found.account is None or not (in_loops or limit in ("data", "training")):
+    between = [one for one in causes if one.code == "outside-loops"]
+    judged = limit in ("data", "training")
+    if found.account is None or not (in_loops or judged or (between and limit == "no-loader")):
         return Beginning(limit)
-    said = in_loops or [one for one in causes if one.code not in _APART]
+    said = in_loops or ([one for one in causes if one.code not in _APART] if judged else between)
     before = small_beside(found.account)
     if before:
         said = [*before, *in_loops]
     elif in_loops:
-        said += [one for one in causes if one.code == "outside-loops" and one.s >= in_loops[0].ranked_s]
+        said += [one for one in between if one.s >= in_loops[0].ranked_s]
     said = [*said, *(one for one in causes if one.code in _APART)]
     if not in_loops and not any(one.code in ("outside-loops", "memory-growth") for one in causes):
         return Beginning("training" if limit == "training" else "nothing-to-gain", tuple(said), nothing=True)

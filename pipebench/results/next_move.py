@@ -43,6 +43,9 @@ class NextMove:
     the place of the call; of a setting of a loader, where this is made ("" and 0: not known). `rests`: there, the loop
     needs no core, but waits.
 
+    Of "make-batches-cheaper", and of "less-python" with a `title`, `line` is where most of that work is, and
+    `line_share` its part of it; `to_workers` is set if workers of a DataLoader would save much of it.
+
     `title` and `how` are of a line of the dataset that is known to be slow, at `line` of `function` (0: of a neural
     network that the dataset runs): what is written in its place, and how. It takes `line_share` of the time in which
     samples are made (None: no line is named). It comes before what `action` says. Without `title`, nothing is known of
@@ -57,7 +60,7 @@ class NextMove:
         "batch-by-length",
         "keep-less", "make-dataset-once", "read-without-lock", "keep-outputs", "free-the-interpreter", "vectorise",
         "less-python", "switch-off", "no-workers", "validate-less-often", "larger-batches", "collect-less",
-        "end-gradients", "validate-in-larger-batches", "more-threads",
+        "end-gradients", "validate-in-larger-batches", "more-threads", "make-batches-cheaper", "do-less-between",
     ]  # fmt: skip
     usable_cores: float
     workers: int = 0

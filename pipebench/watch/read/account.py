@@ -18,7 +18,7 @@ from pipebench.watch.read.described import again, remade, single
 from pipebench.watch.read.device_idle import besides_share, in_waits
 from pipebench.watch.read.gather import NO_LOADER, Place, Process, Run, loaders_found
 from pipebench.watch.read.in_loop import told_apart
-from pipebench.watch.read.prepared import FORWARDS, ROW, Idle, late_share, moved, prepared
+from pipebench.watch.read.prepared import FORWARDS, ROW, Idle, late_share, moved, outside_ns, prepared
 from pipebench.watch.read.together import with_training
 from pipebench.watch.record.lines import LoaderFound, LoopSums, PassBegun, PassEnded
 from pipebench.watch.record.record_file import SAMPLER, WAIT
@@ -118,6 +118,7 @@ def account(
     spent = spent_in(script, lived) if script is not None else None
     if spent is None or not spent.passes:
         return None
+    _between_passes(spent, outside_ns(run))
     described = loaders_found(run.processes)
     trained = run.trained_places & set(spent.passes)
     training = {loader for loader, _ in trained}
@@ -166,6 +167,17 @@ def account(
         beside_s=spent.beside_ns * _NS,
         script_cpu_s=spent.cpu_ns * _NS,
     )
+
+
+def _between_passes(spent: Spent, outside: int) -> None:
+    """Moves what lies between the passes of a loop without a loader out of what comes before the backward."""
+    forward = ROWS.index("forward")
+    for (loader, _), rows in spent.passes.items():
+        if loader == NO_LOADER and outside:
+            moved_ns = min(outside, rows[forward])
+            rows[forward] -= moved_ns
+            outside -= moved_ns
+            spent.outside["outside-loops"] = spent.outside.get("outside-loops", 0) + moved_ns
 
 
 def _with_prepared(run: Run, rows: Iterable[AccountRow], loop_s: float, idle: Idle | None) -> Iterable[AccountRow]:

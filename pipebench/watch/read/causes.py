@@ -327,10 +327,11 @@ def _uneven_batches(seen: Seen, one: LoaderResult, whole: Cause) -> Iterable[Cau
 def once(seen: Seen) -> Iterable[Cause]:
     """What is done once in a run, or between its loops, if it is a large part of the run."""
     told = sum(one.s for one in dataset_anew(seen))
+    large = {"large": 1} if not told and seen.s("outside-loops") >= LARGE_ONCE * seen.loops_s else {}
     for code, least in (("outside-loops", MATTERS), ("before-loops", LARGE_ONCE), ("after-loops", LARGE_ONCE)):
         between = code == "outside-loops"
         if (spent := seen.s(code)) - told * between >= least * seen.account.wall_s:
-            yield Cause(code, spent, values=between_loops(seen.run) if between else {})
+            yield Cause(code, spent, values=between_loops(seen.run) | large if between else {})
 
 
 def memory(seen: Seen) -> Iterable[Cause]:

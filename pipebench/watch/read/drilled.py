@@ -69,7 +69,7 @@ def _row(run: Run, stage: StageResult, looks: list[Look], text: Text) -> Drilled
     row = Line("", "", "", stage.name, stage.kind, models=models_of(run, stage.loader))
     for one in run.of_loader(LoaderFound, stage.loader):
         row = row._replace(iterable=one.iterable, dataset=one.dataset)
-    found = (_with_known(one, row, text) for one in _lines(places, len(looks), text))
+    found = (with_known(one, row, text) for one in _lines(places, len(looks), text))
     lines = sorted(found, key=lambda one: -one.looks)
     return DrilledRow(stage.loader, stage.name, stage.kind, stage.worker_share, len(looks), unread, tuple(lines))
 
@@ -90,7 +90,7 @@ def _lines(counts: dict[Place, int], looks: int, text: Text) -> Iterable[Drilled
         yield DrilledLine(file, function, 0, "", "", count, count / looks, low, high)
 
 
-def _with_known(line: DrilledLine, row: Line, text: Text) -> DrilledLine:
+def with_known(line: DrilledLine, row: Line, text: Text) -> DrilledLine:
     """The line with what is written in its place, if that is known. `row` is what is known of its row."""
     if not line.line or owner(line.file):
         return line

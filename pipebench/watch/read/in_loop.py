@@ -25,6 +25,7 @@ _FEWEST_OF_PLACE = 10
 FEWEST_TURNS = 8
 _EACH = 0.8  # of the iterations in which a place that is reached in each of them would be seen by chance
 _ON_CPU = 0.5
+_SURELY_NS = 50_000_000  # ten pairs of rare looks: fewer may all have met a thread that gave up its core
 _IDLE = 0.5  # of the time, a device has no training to do: then the loop does not wait for it
 _CALLBACKS = (
     "log", "logs", "logger", "logging", "metric", "report", "track", "callback", "save", "saver", "saving",
@@ -91,7 +92,7 @@ def told_apart(run: Run, loader: int) -> Apart | None:
         return Apart(*shares)
     whole = sum(one.looks for one in others)
     where = innermost(most, [one for kind, one in kinds if kind != "device"], lines, whole)
-    less, rests = 2 * most.looks < whole, most.ns > 0 and not needs_core(most)
+    less, rests = 2 * most.looks < whole, surely_rests(most)
     return Apart(*shares, where.file, where.line, where.function, where.by, less, rests)
 
 
@@ -225,6 +226,11 @@ def kind_of(place: PlaceLooks, turns: int, idle: float | None = None) -> Kind:
 def needs_core(place: PlaceLooks) -> bool:
     """Whether the thread used a core there, or waited for one, most of the time."""
     return place.cpu_ns > _ON_CPU * place.ns > 0
+
+
+def surely_rests(place: PlaceLooks) -> bool:
+    """Whether the thread waits there, and needs no core, as enough looks that followed each other say."""
+    return place.ns >= _SURELY_NS and not needs_core(place)
 
 
 def words_of(name: str) -> list[str]:

@@ -17,6 +17,8 @@ class Known(NamedTuple):
     (None: it must call what is in `calls`). `same`: it is only slow if the dataset does it for each sample, with what
     does not change. `in_loop`: only in a loop. `begins`: not where a loop follows in the function, which needs the
     line once. `kinds`: only in rows of these kinds. Not `sure`: the text does not tell enough to make it the next step.
+    In a loop that makes its batches itself, `alone` is said in place of `how`; what has none and does not hold
+    `anywhere` is not told there.
     """
 
     pattern: re.Pattern[str]
@@ -30,6 +32,8 @@ class Known(NamedTuple):
     begins: bool = False
     kinds: tuple[str, ...] = ()
     sure: bool = True
+    alone: tuple[str, ...] = ()
+    anywhere: bool = False
 
 
 _NAMED = r"(?:self\.\w+|[rR]?'[^'{}%]+'|[rR]?\"[^\"{}%]+\")"  # a file that has one name
@@ -53,6 +57,7 @@ NESTED = Known(
         "Python visits each element. Write it for the whole array in NumPy or torch; where no",
         "operation fits, numba.njit compiles the loops.",
     ),
+    anywhere=True,
 )
 OPENED = Known(  # docs.python.org/3/library/zipfile.html: each opening reads the directory anew
     re.compile(
@@ -66,6 +71,7 @@ OPENED = Known(  # docs.python.org/3/library/zipfile.html: each opening reads th
     ),
     r"h5py\.File|zarr\.|tarfile\.TarFile\.(?:open|\w+open|__init__)|zipfile\.ZipFile\.__init__|xarray\.|pyarrow\.|rasterio\.",
     same=True,
+    alone=("The same file is opened again and again. Open it once, before the loop.",),
 )
 BUILT = Known(
     re.compile(r"[A-Z]\w*\("),
@@ -109,6 +115,7 @@ KNOWN = (
         ),
         r"pandas\.",
         most=None,
+        anywhere=True,
     ),
     Known(  # a row becomes a Series, of objects where types differ
         re.compile(r"\.i?loc\[(?![^\],]*:|(?:[^\[\]]|\[[^\]]*\])*(?:[=!<>]=|[<>]|\.(?:eq|isin)\())"),
@@ -119,6 +126,7 @@ KNOWN = (
         ),
         r"pandas\.",
         most=None,
+        alone=("pandas builds an object for each row. Index arrays: frame[names].to_numpy(), made once.",),
     ),
     Known(  # github.com/numpy/numpy/pull/9855; `shuffle` in the reference of `numpy.random.Generator.choice`
         re.compile(r"\b(?:np|numpy)\.random\.choice\((?=[^#]*replace\s*=\s*False)(?![^#]*\bp\s*=)"),
@@ -129,6 +137,20 @@ KNOWN = (
             "draw the same numbers: rng = np.random.default_rng(torch.initial_seed()). To draw a few,",
             "random.sample(range(n), size) is enough: torch seeds it in each worker.",
         ),
+        alone=(
+            "np.random.choice permutes all numbers to draw a few; rng.choice(n, size, replace=False,",
+            "shuffle=False) does not, with rng = np.random.default_rng(), made once.",
+        ),
+    ),
+    Known(  # numpy/random/mtrand.pyx: `cdf = p.cumsum()`, and then a search in it, for each call
+        re.compile(r"\.choice\((?=[^#]*\bp\s*=)(?![^#]*replace\s*=\s*False)"),
+        "weights summed up once",
+        (
+            "NumPy's choice checks and sums up all weights in each call. Keep sums = np.cumsum(weights);",
+            "a draw is np.searchsorted(sums, sums[-1] * np.random.random(size), side='right'). Where",
+            "a few weights change between draws, a tree of sums takes few operations for each.",
+        ),
+        anywhere=True,
     ),
     Known(  # the labels of the whole data set, as for a positive and a negative of a triplet
         re.compile(
@@ -164,6 +186,7 @@ KNOWN = (
         ),
         r"numpy\.",
         most=None,
+        anywhere=True,
     ),
     Known(  # numpy.org/doc/stable/reference/generated/numpy.load.html: an array is read when its key is asked for
         re.compile(r"\bself\.\w+\[[^\]]+\]"),
@@ -198,6 +221,7 @@ KNOWN = (
         r"json\.|yaml\.|pandas\.|xml\.|scipy\.|numpy\.|torch\.load|pickle\.|codecs\.",
         beside=("open",),
         same=True,
+        alone=("The same file is read and parsed again and again. Do it once, before the loop.",),
     ),
     Known(
         re.compile(rf"\bopen{_FILE}[^#]*?(?:\.readlines\(\)|\.read\(\)\.split(?:lines)?\([^()]*\))\s*\["),
@@ -240,6 +264,7 @@ KNOWN = (
         r"numpy\.load$",
         most=None,
         same=True,
+        anywhere=True,
     ),
     Known(  # nipy.org/nibabel/images_and_memory.html
         re.compile(r"\.get_fdata\([^)]*\)\s*\[(?!\s*(?:None|np\.newaxis|\.\.\.))"),
@@ -297,6 +322,7 @@ KNOWN = (
         ),
         r"numpy\.(?:append|vstack|hstack|concatenate|atleast_\w+)",
         in_loop=True,
+        anywhere=True,
     ),
     Known(  # numpy.org/doc/stable/reference/generated/numpy.vectorize.html: "essentially a for loop"
         re.compile(r"\bnp\.(?:vectorize|apply_along_axis|frompyfunc)\("),
@@ -307,6 +333,7 @@ KNOWN = (
         ),
         r"numpy\.(?:vectorize|apply_along_axis)",
         most=9,
+        anywhere=True,
     ),
     Known(  # pillow.readthedocs.io/en/stable/reference/PixelAccess.html: "fairly slow"
         re.compile(r"\.(?:getpixel|putpixel)\(|\b(?:list|np\.(?:as)?array)\(\s*[\w.]+\.getdata\(\)\s*[,)]"),

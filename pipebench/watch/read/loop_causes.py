@@ -15,6 +15,7 @@ from pipebench.watch.read.like_a_device import like_a_device
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.own_lines import seen_in_forward
 from pipebench.watch.read.prepared import ROW, idle_of, moved, prepared
+from pipebench.watch.read.slow_line import slow_line
 from pipebench.watch.read.small_batches import of_few_samples
 from pipebench.watch.record.program_lines import GradientRows, LeftOn
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
@@ -92,13 +93,17 @@ def preparing(seen: Seen) -> Iterable[Cause]:
         spent, told = seen.s(ROW, loader=one.loader), prepared(seen.run, one.loader)
         if spent and told is not None:
             values = {**as_values(*told.where), "workers": one.workers}
-            values |= {"no_loader": 1} if one.loader == NO_LOADER else {}
             values |= {"rests": 1} if told.rests else {}
             saves = moved(spent, sum(row.s for row in seen.rows(loader=one.loader)), idle[one.loader])
             if saves is not None and saves.workers > one.workers and not told.rests:
                 values["more_workers"] = saves.workers
                 values |= {"made_by": one.made_by} if one.made_by else {}
-            yield Cause(ROW, spent, seen.saved(ROW, loader=one.loader), one.loader, values)
+            saved = seen.saved(ROW, loader=one.loader)
+            if one.loader == NO_LOADER:  # workers need a loader: to make it cheaper comes first, and saves all at most
+                values |= {"no_loader": 1, "workers_s": saved or 0.0}
+                values |= slow_line(early for line in seen.run.looks(one.loader) for early in line.early_lines)
+                saved = spent
+            yield Cause(ROW, spent, saved, one.loader, values)
 
 
 def padding(seen: Seen) -> Iterable[Cause]:

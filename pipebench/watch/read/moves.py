@@ -30,6 +30,7 @@ _OF_OTHERS = 0.5  # of a core, used by others: then what a change brings depends
 _BESIDE_OTHERS = 1.1  # what it must bring without them then
 _MOSTLY = 0.5  # of its time, a worker neither computes nor wants a core
 USED_UP = 0.9  # of the usable cores
+_WORTH_WORKERS = 0.2  # of work in a loop without a loader: what workers of one must save to be named
 LEAST_CORES = 0.1  # of a core: what another worker needs at least, however much it sleeps
 
 
@@ -277,7 +278,7 @@ _OF_RUN = {
     "workers-compete": "lower-num-workers", "slower-steps": "keep-less",
     "frozen-module": "keep-outputs", "unused-gradients": "end-gradients",
     "busy-thread": "free-the-interpreter",
-    "loading-takes-cores": "make-stage-cheaper",
+    "loading-takes-cores": "make-stage-cheaper", "outside-loops": "do-less-between",
 }  # fmt: skip
 FIRST = ("left-on", "each-gives-all")  # causes with which all others hold, and which come before them
 _AT_LOADER = ("keep-workers", "load-validation-faster", "validate-in-larger-batches")  # where their loader is made
@@ -289,12 +290,14 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
     What may be a wait for a device stands behind the others, as in the report. None: no cause could save anything that
     matters to the run, so the move does not matter either.
     """
-    first = next((one for code in FIRST for one in causes if one.code == code), largest_saving(causes))
+    first = next((one for code in FIRST for one in causes if one.code == code), None) or _largest(causes)
     if first is None:
         return None
     action = "no-workers" if "saved_s" in first.values else _OF_RUN.get(first.code)
     action = _of_untrained(first, action) if first.code == "validation" else action
+    action = "make-batches-cheaper" if action == "prepare-in-workers" and "no_loader" in first.values else action
     place: dict[str, Any] = {name: first.values[name] for name in ("function", "file", "line") if name in first.values}
+    place |= _of_line(first.values)
     place |= {"rests": True} if "rests" in first.values else {}
     if action is None:
         if move is None and first.values.get("core_s") and "stage" in first.values:
@@ -305,6 +308,7 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         return _of_cause(first, usable_cores)
     setting = first.values.get("setting", first.values.get("tools"))
     more = first.values.get("more_workers", first.values.get("to_threads"))
+    more = more if float(first.values.get("workers_s", first.s)) >= _WORTH_WORKERS * first.s else None
     return NextMove(
         action,  # type: ignore[arg-type]
         usable_cores,
@@ -315,6 +319,22 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         to_workers=int(more) if more is not None else None,
         **place,
     )
+
+
+def _largest(causes: Sequence[Cause]) -> Cause | None:
+    """The cause that could save most of the run; what is done between the loops could save all, if it is much."""
+    first, saved = largest_saving(causes), {"large", "line"}
+    between = [one for one in causes if one.code == "outside-loops" and saved <= set(one.values)]
+    return next((one for one in between if first is None or one.s >= first.saving_s), first)
+
+
+def _of_line(values: Any) -> dict[str, Any]:
+    """The line in which most of the work is, with what is written in its place, if that is known."""
+    if "slow_line" not in values:
+        return {}
+    known = {"title": values["title"], "how": (values["how"],)} if "title" in values else {}
+    place = {name: values[f"slow_{name}"] for name in ("function", "file", "line")}
+    return {**place, **known, "line_share": values["line_share"]}
 
 
 def _of_cause(one: Cause, usable_cores: float) -> NextMove:

@@ -17,6 +17,7 @@ from pipebench.watch.read.gather import NO_LOADER, Run
 from pipebench.watch.read.in_loop import FEWEST, enough
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.prepared import FORWARDS, copies, late_share, looks_at_forward, prepared
+from pipebench.watch.read.slow_line import slow_line
 from pipebench.watch.record.trial_lines import LineLooks
 
 CODE = "own-lines"
@@ -87,7 +88,8 @@ def in_python(seen: Seen) -> Iterable[Cause]:
         spent = sum(line.share for line in found) * seen.s(*FORWARDS, loader=one.loader)
         enough_looks = sum(line.looks for line in found) >= _LEAST_OF_CAUSE
         if one.loader not in told and enough_looks and spent >= _LARGE * seen.loops_s:
-            yield Cause(CODE, spent, spent, one.loader, _values(found, one.loader))
+            slow = _known(seen.run, one.loader, found)
+            yield Cause(CODE, spent, spent, one.loader, _values(found, one.loader) | slow)
 
 
 def seen_in_forward(seen: Seen) -> dict[str, str | int | float]:
@@ -106,6 +108,14 @@ def _found(seen: Seen, loader: int) -> list[OwnLines]:
         return []
     found = own_lines(seen.run, loader)
     return [one for one in found if one.file == found[0].file][:_MOST]
+
+
+def _known(run: Run, loader: int, found: Sequence[OwnLines]) -> dict[str, str | int | float]:
+    """What is written in place of a line of these functions, if that is known, as values of a cause."""
+    named = {one.function for one in found}
+    lines = [one for line in run.looks(loader) for one in line.lines if one.function in named]
+    slow = slow_line(lines)
+    return slow if "title" in slow else {}
 
 
 def _values(found: Sequence[OwnLines], loader: int) -> dict[str, str | int | float]:

@@ -7,7 +7,7 @@ without a loader or a device, what needs no core there waits for data: for a que
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -22,10 +22,12 @@ from pipebench.watch.read.in_loop import (
     innermost,
     needs_core,
     summed,
+    surely_rests,
     with_neighbours,
     words_of,
 )
 from pipebench.watch.read.moves import busy, idle_cores, room_of
+from pipebench.watch.record.lines import LoopSums
 from pipebench.watch.record.record_file import FORWARD, TRANSFER
 from pipebench.watch.record.trial_lines import LoopLooks, PlaceLooks
 
@@ -66,7 +68,7 @@ def prepared(run: Run, loader: int) -> Prepared | None:
         return None
     whole = sum(one.looks for one in found)
     most = max(by_first_call(found), key=lambda one: one.looks)
-    return Prepared(whole / looks, innermost(most, found, lines, whole), rests=most.ns > 0 and not needs_core(most))
+    return Prepared(whole / looks, innermost(most, found, lines, whole), rests=surely_rests(most))
 
 
 def copies(run: Run, loader: int) -> bool:
@@ -82,6 +84,15 @@ def late_share(run: Run, loader: int) -> float:
     lines = run.looks(loader)
     late = sum(one.looks for line in lines for one in line.places if one.early and one.after)
     return late / looks_at_forward(lines) if late >= FEWEST else 0.0
+
+
+def outside_ns(run: Run) -> int:
+    """How long a loop without a loader was left for the loops around it, between its passes.
+
+    The clock takes that for what comes before the backward. 0 if looks are too few to say it.
+    """
+    lines = run.looks(NO_LOADER)
+    return sum(one.outside_ns for one in lines) if sum(one.outside_looks for one in lines) >= FEWEST else 0
 
 
 def looks_at_forward(lines: Iterable[LoopLooks]) -> int:
@@ -153,7 +164,7 @@ def with_prepared(run: Run, phases: Iterable[PhaseResult], loaders: Iterable[int
     spent = {one: sum(sum(line.phases_ns[FORWARD : FORWARD + 1]) for line in run.turns(one)) for one in loaders}
     told = {one: found.share for one in spent if (found := prepared(run, one)) is not None}
     share = sum(told[one] * spent[one] for one in told) / max(1, sum(spent.values()))
-    by_name = {one.phase: one for one in phases}
+    by_name = {one.phase: one for one in _without_outside(run, list(phases))}
     if (before := by_name.get("before-backward")) and (late := late_share(run, NO_LOADER)):
         by_name["before-backward"], moved_s = _scaled(before, 1 - late), before.s_per_iteration * late
         share = share / (1 - late) if late < 1 else 0.0
@@ -164,6 +175,18 @@ def with_prepared(run: Run, phases: Iterable[PhaseResult], loaders: Iterable[int
             yield replace(_scaled(one, share), phase=ROW)
             one = _scaled(one, 1 - share)
         yield one
+
+
+def _without_outside(run: Run, phases: Sequence[PhaseResult]) -> Iterable[PhaseResult]:
+    """The phases without what lies between the passes of a loop without a loader: no iteration has a part in it."""
+    spent = sum(sum(one.phases_ns[FORWARD : FORWARD + 1]) for one in run.of_loader(LoopSums, NO_LOADER))
+    part = 1 - min(1.0, outside_ns(run) / max(1, spent))
+    rest = [
+        replace(one, s_per_iteration=one.s_per_iteration * (part if one.phase == "before-backward" else 1.0))
+        for one in phases
+    ]
+    whole = sum(one.s_per_iteration for one in rest) or 1.0
+    return (replace(one, share=one.s_per_iteration / whole) for one in rest) if part < 1 else phases
 
 
 def _scaled(one: PhaseResult, part: float) -> PhaseResult:

@@ -70,7 +70,7 @@ from pipebench.watch.record.record_file import PHASES, WAIT, WITHOUT_GRADIENTS, 
 __all__ = ["gather", "summarise"]
 _NS = 1e-9
 _BEFORE = "before-backward"
-_JUDGED = ("data", "training")
+_JUDGED = ("data", "training", "no-loader")
 # cause that the report begins with -> the note that it makes needless
 _SAID = {"left-on": "tools-left-on", "each-gives-all": "undivided", "validation": "unused-graphs"}
 
@@ -217,7 +217,8 @@ def _judged(given: _Found, result: WatchResult) -> WatchResult:
         where = with_frozen(dataclasses.replace(where, causes=found))
         starts = verdict.single == "left" or verdict.start_iterations  # of these, the start of passes is judged
         of_run = move_of_run(next_move, where.causes, given.usable_cores) or known_of_cause(where.causes, result)
-        move = None if small_beside(where) else of_run
+        between = of_run is not None and of_run.action == "do-less-between"
+        move = of_run if between or not small_beside(where) else None
         next_move = move if verdict.limit in _JUDGED or starts else None
     next_move = in_its_words(next_move, dataclasses.replace(result, verdict=verdict))
     return dataclasses.replace(result, verdict=verdict, next_move=next_move, account=where)

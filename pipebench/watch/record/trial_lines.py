@@ -125,6 +125,9 @@ class LoopLooks:
     how many passes ended. `collected` is what garbage collections took in that loop. Of the looks that are not
     before a backward, `kept` found a module with an input that keeps a graph for gradients, and `used` the computing of
     gradients. `drawn` has the innermost lines of the user's own in looks at the sampler.
+    Of a loop without a loader, `outside_looks` found the thread in a loop around it, before a backward: the
+    time since the looks before them adds up to `outside_ns`. These are looks `BETWEEN` passes, too. `early_lines` are
+    of the early looks, whatever they find at work.
     """
 
     loader: int
@@ -140,6 +143,9 @@ class LoopLooks:
     kept: int = 0
     used: int = 0
     drawn: list[LineLooks] = field(default_factory=list)
+    outside_looks: int = 0
+    outside_ns: int = 0
+    early_lines: list[LineLooks] = field(default_factory=list)
 
 
 class ThreadLooks(NamedTuple):

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import NamedTuple
 
+from pipebench.watch.record.own_code import owner, plain_name
+from pipebench.watch.record.trial_lines import FullCollected, LineLooks, LoopLooks, ModuleLooks, PlaceLooks
 from pipebench.watch.script.frozen_modules import FrozenModules
 from pipebench.watch.script.loop_place import Place, called_from, leaves_after, own_calls, told_at
 from pipebench.watch.script.own_line import OwnLine
 from pipebench.watch.script.unused_graphs import UnusedGraphs
+
+MOST_PLACES = 300
 
 
 class Key(NamedTuple):
@@ -31,6 +36,10 @@ class PlaceCount:
         self.looks = self.turns = self.ns = self.cpu_ns = 0
         self.last = -1
 
+    def add(self, other: PlaceCount) -> None:
+        for name in ("looks", "turns", "ns", "cpu_ns"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
 
 @dataclass
 class OfLoader:
@@ -41,13 +50,51 @@ class OfLoader:
     found: dict[Key, PlaceCount] = field(default_factory=dict)
     forward_looks: int = 0
     later_looks: int = 0
+    outside_looks: int = 0
+    outside_ns: int = 0
     lines: Counter[OwnLine] = field(default_factory=Counter)
     drawn: Counter[OwnLine] = field(default_factory=Counter)
+    early_lines: Counter[OwnLine] = field(default_factory=Counter)
     frozen: FrozenModules = field(default_factory=FrozenModules)
     graphs: UnusedGraphs = field(default_factory=UnusedGraphs)
     model: dict[CodeType, int] = field(default_factory=dict)  # the lines from the loop to a model's call, first of each
     sought: bool = False  # whether a look has met forward, and no model yet
     trained: dict[CodeType, int] = field(default_factory=dict)  # the same to the last step, without a loader
+
+    def emptied(self) -> OfLoader:
+        """The same after it was written: what it has learned of the loop stays."""
+        kept = {name: getattr(self, name) for name in ("file", "frozen", "graphs", "model", "sought", "trained")}
+        return OfLoader(**kept)
+
+    def written(
+        self, loader: int, modules: tuple[list[ModuleLooks], list[ModuleLooks]], collected: FullCollected
+    ) -> LoopLooks:
+        """What is written of the loop. `modules` are those that stay as they are, and those with unused gradients."""
+        places = [
+            PlaceLooks(key.line, list(key.functions), one.looks, one.turns, one.ns, one.cpu_ns, *key[2:])
+            for key, one in list(self.found.items())
+        ]
+        lines, drawn, early = (
+            [LineLooks(*one, looks) for one, looks in list(found.items())]
+            for found in (self.lines, self.drawn, self.early_lines)
+        )
+        looks = self.forward_looks, self.later_looks, *modules, lines, collected, *self.graphs.take(), drawn
+        return LoopLooks(loader, self.file, self.turns, places, *looks, self.outside_looks, self.outside_ns, early)
+
+
+def count_line(found: Counter[OwnLine], one: OwnLine | None) -> None:
+    """Counts a look that found this line, if there is one, and room for it."""
+    if one is not None and (one in found or len(found) < MOST_PLACES):
+        found[one] += 1
+
+
+def line_of(path: Sequence[tuple[CodeType, int]]) -> OwnLine:
+    """The innermost line of the user's own code on a way from the loop, and the library's function that it calls."""
+    at = max((at for at, (code, _) in enumerate(path) if not owner(code.co_filename)), default=0)
+    code, line = path[at]
+    name, (called, _) = plain_name(code.co_qualname), path[min(at + 1, len(path) - 1)]
+    calls = f"{owner(called.co_filename)}.{plain_name(called.co_qualname)}" if at + 1 < len(path) else ""
+    return OwnLine(code.co_filename, "" if name.startswith("<") else name, line, calls)
 
 
 def after_model(own: OfLoader, place: Place) -> Key | None:

@@ -19,20 +19,28 @@ import random
 import sys
 import threading
 import time
-import weakref
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from pipebench.watch.record.kernel_counts import OURS, core_wait_ns, thread_now
 from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.recording import Recording
-from pipebench.watch.record.trial_lines import BETWEEN, LineLooks, LoopLooks, PlaceLooks
+from pipebench.watch.record.trial_lines import BETWEEN
+from pipebench.watch.script.around_loop import AroundLoop
 from pipebench.watch.script.busy_threads import BusyThreads
+from pipebench.watch.script.forks import pauses_at_forks
 from pipebench.watch.script.full_collections import FullCollections
-from pipebench.watch.script.look_counts import Key, OfLoader, PlaceCount, after_model, told
+from pipebench.watch.script.look_counts import (
+    MOST_PLACES,
+    Key,
+    OfLoader,
+    PlaceCount,
+    after_model,
+    count_line,
+    line_of,
+    told,
+)
 from pipebench.watch.script.loop_place import (
     Around,
     Place,
@@ -61,21 +69,21 @@ _AGAIN_S = 0.005  # after a rare look, a second one tells whether the thread use
 _LATE_NS = 20_000_000  # four times the interval after which Python lets another thread run
 _WRITTEN_EACH_S = 1.0
 _OF_THE_RUN = 20  # what is written later is not more often than each 20th part of the time so far
-_MOST_PLACES = 300
 _BACKWARDS = 8  # of a loop without a loader, around which its loops are noted
 _PATIENCE_S = 1.0
-_lookers: weakref.WeakSet[LoopLooker] = weakref.WeakSet()
 
 
 class _Loop(NamedTuple):
     """The loop that took the last batch: its loader, its frame by identity, and how many batches it took.
 
-    Between passes, it is the loop around them. `inside` are the instructions of the loop, if they are known.
+    Between passes, it is the loop around them. `inside` are the instructions of the loop, if they are known. `code` is
+    that of the frame: another one may have its identity once it is gone.
     """
 
     loader: int
-    frame: int
     turn: int
+    frame: int
+    code: CodeType
     inside: range | None
 
 
@@ -92,6 +100,7 @@ class LoopLooker:
         self._switching = Switching()
         self.others, self.collected = BusyThreads(recording, self._switching), FullCollections()
         self._loop: _Loop | None = None
+        self._around = AroundLoop()
         self._of_backward: set[tuple[CodeType, range | None]] = set()
         self._backwards = 0
         self._turn = 0
@@ -131,6 +140,7 @@ class LoopLooker:
     def came(self, loader: int | None, frame: FrameType | None) -> None:
         """Notes that the loop asks for a batch. `frame` is that of the caller of torch's iterator, or ours in it."""
         if loader is not None and self._is_followed():
+            self._ended(loader)
             self._turns(loader, taking(frame))
 
     def stepped(self, loader: int) -> None:
@@ -138,17 +148,20 @@ class LoopLooker:
         if self._is_followed():
             frame = sys._getframe(1)
             loops = list(loops_around(frame))
-            trains = (one for one in loops if (one.frame.f_code, one.inside) in self._of_backward)
-            loop = next(trains, loops[0] if loops else None)
-            self._turns(loader, loop)
-            if loop is not None and (own := self._of.get(loader)) is not None:
-                note_last(own.trained, frame, loop.frame)
+            trains = (at for at, one in enumerate(loops) if (one.frame.f_code, one.inside) in self._of_backward)
+            loops = loops[next(trains, 0) :]
+            self._ended(loader, loops)
+            self._turns(loader, loops[0] if loops else None)
+            if loops and (own := self._of.get(loader)) is not None:
+                note_last(own.trained, frame, loops[0].frame)
 
     def at_backward(self) -> None:
         """Notes which loops a backward is in: a step may be in one of its own, as over several optimisers."""
         if self._backwards < _BACKWARDS and self._is_followed():
             self._backwards += 1
             self._of_backward |= {(one.frame.f_code, one.inside) for one in loops_around(sys._getframe(1))}
+        if self._around.looks and self._is_followed():
+            self._around.backward(sys._getframe(1))
 
     def left(self, frame: FrameType | None) -> None:
         """Notes that the pass is over: what comes now is in the loop around it, if there is one. See `came`."""
@@ -177,7 +190,16 @@ class LoopLooker:
             own = self._of[loader] = OfLoader(loop.frame.f_code.co_filename)
         own.turns += 1
         own.frozen.turns += 1
-        self._loop = _Loop(loader, id(loop.frame), self._turn, loop.inside)
+        self._loop = _Loop(loader, self._turn, id(loop.frame), loop.frame.f_code, loop.inside)
+
+    def _ended(self, loader: int, loops: Sequence[Around] = ()) -> None:
+        """Counts what was found around a loop without a loader, the first of these `loops`, if its iteration ends."""
+        same = self._around.begins(loops)
+        if loops[1:]:
+            between = self._of.setdefault(BETWEEN, OfLoader(loops[1].frame.f_code.co_filename))
+            if same and (own := self._of.get(loader)) is not None:
+                self._around.give(own, between)
+        self._around.drop()
 
     def write(self) -> None:
         """Writes what was seen since the last time."""
@@ -185,18 +207,10 @@ class LoopLooker:
         self._written = now + max(_WRITTEN_EACH_S, (now - self._began) / _OF_THE_RUN)
         found = {loader: own for loader, own in self._of.items() if own.turns}
         for loader, own in found.items():
-            self._of[loader] = replace(
-                own, turns=0, found={}, forward_looks=0, later_looks=0, lines=Counter(), drawn=Counter()
-            )
+            self._of[loader] = own.emptied()
         for loader, own in found.items():
-            places = [
-                PlaceLooks(key.line, list(key.functions), one.looks, one.turns, one.ns, one.cpu_ns, *key[2:])
-                for key, one in list(own.found.items())
-            ]
-            lines, drawn = map(_written, (own.lines, own.drawn))
-            looks = own.forward_looks, own.later_looks, *own.frozen.found(self.gradients, loader), lines
-            seen = (*looks, self.collected.take(loader), *own.graphs.take(), drawn)
-            self.recording.write(LoopLooks(loader, own.file, own.turns, places, *seen))
+            modules = own.frozen.found(self.gradients, loader)
+            self.recording.write(own.written(loader, modules, self.collected.take(loader)))
         self.others.write()
 
     def end(self) -> None:
@@ -228,12 +242,12 @@ class LoopLooker:
         self._clock = clock(self._thread) if clock is not None else None
         self._native = threading.get_native_id()
         self.others.follow(self._thread, self._native)
-        _lookers.add(self)
-        _before_forks()
+        pauses_at_forks(self)
 
     def _look_on(self, stop: Any, gone: Any) -> None:
         native = threading.get_native_id()
         OURS.add(native)
+        self._around.passes()
         try:
             chance = random.Random()
             while self.recording.on:
@@ -272,10 +286,11 @@ class LoopLooker:
 
     def _look(self, again: bool = False) -> None:
         """Looks once. A second look right after the first is not counted: it only tells what happened between them."""
-        loop, thread = self._loop, self._thread
+        inner, thread = self._loop, self._thread
         frames = sys._current_frames()
         frame = frames.get(thread) if thread is not None else None
-        place = placed(frame, loop.frame, loop.inside) if loop is not None and frame is not None else None
+        loop, place = self._found(inner, frame)
+        passed_ns = self._around.passes(again)
         self._in_model_or_sampler(loop, place, frame, again)
         early = loop is not None and place is not None and not again and self.early(loop.loader)
         self._line = own_line(frame, loop.frame, loop.inside) if loop is not None and early else None
@@ -284,33 +299,55 @@ class LoopLooker:
         del frame, frames  # else this thread would free what is local there, if that returns while another one runs
         own = self._of.get(loop.loader) if loop is not None else None
         key = self._key(loop, own, place, again) if loop is not None and own is not None and place is not None else None
-        if loop is None or own is None or key is None or (len(own.found) >= _MOST_PLACES and key not in own.found):
+        if loop is None or inner is None or own is None or key is None or place is None:
             self._before = None
-            return
+        elif loop.loader == inner.loader:
+            if self._count(own.found, loop, key, again) and key.early > key.after and not again:
+                count_line(own.early_lines, line_of(place.path))
+        elif self._count(self._around.found, loop, key, again) and not again:
+            self._around.count(passed_ns)
+
+    def _count(self, found: dict[Key, PlaceCount], loop: _Loop, key: Key, again: bool) -> bool:
+        """Counts a look at this place, if there is room for it."""
         try:
             now, cpu = time.perf_counter_ns(), self._needed_ns()
         except OSError:  # the thread has ended since
+            now = cpu = -1
+        if now < 0 or (len(found) >= MOST_PLACES and key not in found):
             self._before = None
-            return
+            return False
         began = key._replace(functions=key.functions[:1], own=0)
         before, self._before = self._before, (began, loop.turn, now, cpu)
         same = before is not None and before[:2] == (began, loop.turn)
         if again and not same:
-            return
-        one = own.found.setdefault(key, PlaceCount())
+            return False
+        one = found.setdefault(key, PlaceCount())
         if not again:
             one.looks += 1
             one.turns += one.last != loop.turn
             one.last = loop.turn
         if self._clock is None:
-            return
-        if self._due and (late := now - self._due) > _LATE_NS:
+            return True
+        late, passed = now - self._due if self._due else 0, now - before[2] if before is not None and same else 0
+        runs = thread_now(self._native)[0] == "R"  # its wait for a core counts once it is over
+        if late > _LATE_NS:
             one.ns += late
-            one.cpu_ns += max(0, cpu - self._used)  # if it needed a core all the time before, too
+            one.cpu_ns += late if runs else max(0, cpu - self._used)  # if it needed a core all the time before, too
         elif before is not None and same:
-            one.ns += now - before[2]
-            runs = thread_now(self._native)[0] == "R"  # its wait for a core counts once it is over
-            one.cpu_ns += now - before[2] if runs else cpu - before[3]
+            one.ns += passed
+            one.cpu_ns += passed if runs else cpu - before[3]
+        return True
+
+    def _found(self, inner: _Loop | None, frame: FrameType | None) -> tuple[_Loop | None, Place | None]:
+        """The loop that the thread is in, and where. Of one without a loader, that may be a loop around it."""
+        if inner is None or frame is None:
+            return inner, None
+        loop = inner._replace(frame=self._around.again(frame) or inner.frame)
+        place = placed(frame, loop.frame, loop.inside)
+        if place is not None and place.path[0][0] is inner.code:
+            return loop, place
+        outer = self._around.at(frame) if self.early(inner.loader) else None
+        return (loop, None) if outer is None else (_Loop(BETWEEN, inner.turn, *outer[0]), outer[1])
 
     def _in_model_or_sampler(
         self, loop: _Loop | None, place: Place | None, frame: FrameType | None, again: bool
@@ -320,7 +357,7 @@ class LoopLooker:
         if again or loop is None or own is None:
             return
         if place is None:
-            _count(own.drawn, line_of_sampler(frame))
+            count_line(own.drawn, line_of_sampler(frame))
             return
         if not self.early(loop.loader):
             own.later_looks += place.models
@@ -347,36 +384,12 @@ class LoopLooker:
         own.sought = forward and not own.model
         if forward and own.model and not again:
             own.forward_looks += 1
-            _count(own.lines, self._line)
+            count_line(own.lines, self._line)
         return after_model(own, place) if forward else None
 
     def _needed_ns(self) -> int:
         """The nanoseconds in which the thread of the loop has used a core so far, or waited for one."""
         return time.clock_gettime_ns(self._clock) + core_wait_ns(self._native) if self._clock is not None else 0
-
-
-def _count(found: Counter[OwnLine], one: OwnLine | None) -> None:
-    if one is not None and (one in found or len(found) < _MOST_PLACES):
-        found[one] += 1
-
-
-def _written(found: Counter[OwnLine]) -> list[LineLooks]:
-    return [LineLooks(*one, looks) for one, looks in list(found.items())]
-
-
-@functools.cache
-def _before_forks() -> None:
-    """No thread of ours lives while this process forks: the child would have its locks, and not the thread.
-
-    Nor does it go on right after the fork: Python 3.12 and later count threads then, and warn of a fork beside them.
-    """
-
-    def before() -> None:
-        for one in list(_lookers):
-            one.pause()
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=before)
 
 
 def watch_next(looker: LoopLooker, patches: Patches, kind: Any, number: Callable[[Any], int | None]) -> None:

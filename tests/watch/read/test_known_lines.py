@@ -30,6 +30,8 @@ KNOWN = [
     ("row = self.frame.iloc[index]", LOC, "columns as arrays"),
     ("row = frame.loc[index, 'price']", LOC, "columns as arrays"),
     ("wrong = np.random.choice(self.items, 20, replace=False)", "", "numbers drawn without a permutation"),
+    ("index = np.random.choice(len(p), n, p=p)", "", "weights summed up once"),
+    ("row = self.rng.choice(self.rows, p=self.weights)", "", "weights summed up once"),
     ("cut = np.load(f'{case}.npz', mmap_mode='r')['data']", "numpy.NpzFile.__getitem__", "arrays in .npy files"),
     ("return torch.tensor(waves, dtype=torch.float32), labels", "", "tensors of arrays, not of lists"),
     ("return torch.tensor(waves.tolist())", "", "tensors of arrays, not of lists"),
@@ -138,7 +140,16 @@ def test_nothing_is_said_of_a_line_that_may_be_right(text: str, calls: str) -> N
 
 @pytest.mark.parametrize("one", [MODEL, NESTED, *TABLE], ids=lambda one: one.title)
 def test_what_is_written_instead_fits_a_page(one: Known) -> None:
-    assert one.title and one.how and all(len(line) <= 92 for line in one.how) and one.how[-1].endswith(".")
+    assert one.title and one.how and all(len(line) <= 92 for line in (*one.how, *one.alone))
+    assert all(lines[-1].endswith(".") for lines in (one.how, one.alone) if lines)
+
+
+@pytest.mark.parametrize(
+    "one", [one for one in (NESTED, *TABLE) if one.alone or one.anywhere], ids=lambda one: one.title
+)
+def test_in_a_loop_that_makes_its_batches_nothing_is_said_of_datasets_and_workers(one: Known) -> None:
+    said = " ".join(one.alone or one.how)
+    assert not any(word in said for word in ("dataset", "worker", "a sample", "each sample"))
 
 
 ONCE = [one[:2] for one in KNOWN if one[2] in (

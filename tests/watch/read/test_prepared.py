@@ -10,9 +10,11 @@ from made_up_costs import made
 from made_up_loop import loader, result
 from planted_runs import TRAINS, Planted, said
 
+from pipebench.render.watch_verdict import next_move
 from pipebench.results.watched import PhaseResult, as_clocked
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.read.in_loop import Where
+from pipebench.watch.read.moves import move_of_run
 from pipebench.watch.read.prepared import Idle, Moved, Prepared, idle_of, moved, prepared
 from pipebench.watch.record.lines import LoopLooks, ProcessStarted
 from pipebench.watch.record.trial_lines import PlaceLooks
@@ -125,10 +127,26 @@ def test_in_a_loop_without_a_loader_workers_of_one_could_make_the_batches() -> N
     rows = {one.code: one.s for one in account.rows}
     assert rows["prepare"] == pytest.approx(0.84) and rows["before-backward"] == pytest.approx(0.56)
     text = said(account)
+    assert "Most of it: get_batch, called in train.py:62. Making it cheaper could save up to 840 ms; making" in text
     assert (
-        "Most of it: get_batch, called in train.py:62. Making it cheaper, or making batches in the workers of" in text
+        "batches in the workers of a DataLoader (num_workers=1), beside the training, about 840 ms (predicted" in text
     )
-    assert "a DataLoader (num_workers=1), beside the training, could save about" in text
+    (cause,) = (one for one in account.causes if one.code == "prepare")
+    assert cause.recoverable_s == cause.s
+    told = next_move(move_of_run(None, account.causes, 2)) or ""
+    assert told.startswith("Next: make batches at less cost (get_batch, train.py:62). Now it takes 840 ms of the run.")
+    assert told.endswith("Or make batches in the workers of a DataLoader (num_workers=1), beside the training.")
+
+
+def test_without_a_free_core_only_cheaper_batches_save_much_of_a_loop_without_a_loader() -> None:
+    run = Planted()
+    run.loader(0, **{**TRAINS, "forward": 1400}, workers=0, cpu=1000)
+    run.lines.append(_looks(AUGMENTS._replace(functions=["get_batch"]), loader=0))
+    account = run.account(1)
+    (cause,) = (one for one in account.causes if one.code == "prepare")
+    assert cause.recoverable_s == cause.s and cause.values["workers_s"] == 0.0
+    assert "Making it cheaper could save up to 840 ms (predicted, not tried)." in said(account)
+    assert "workers" not in (next_move(move_of_run(None, account.causes, 1)) or "")
 
 
 @pytest.mark.parametrize("file", ["", "a/step.py"])
@@ -146,7 +164,7 @@ def test_after_the_last_step_of_a_loop_without_a_loader_it_is_work_besides_train
     assert cause.values == {"file": file or "a/train.py", "line": 70, "function": "Meter.update"}
 
 
-WAITS = AUGMENTS._replace(functions=["Feeder.next"], cpu_ns=50_000)
+WAITS = AUGMENTS._replace(functions=["Feeder.next"], ns=60_000_000, cpu_ns=3_000_000)
 
 
 @pytest.mark.parametrize(("copies", "told"), [(0, True), (100, False)])
@@ -163,6 +181,13 @@ def test_a_loop_without_a_loader_that_waits_before_the_model_waits_for_data_unle
         assert found[0].recoverable_s == pytest.approx(0.84)
         assert "Waiting in the loop itself, before the model, took" in said(account)
         assert "Most of it: Feeder.next, called in train.py:62. A source that has each batch ready" in said(account)
+
+
+@pytest.mark.parametrize(("ns", "rests"), [(60_000_000, True), (20_000_000, False), (0, False)])
+def test_a_few_looks_that_met_no_work_are_no_wait(ns: int, rests: bool) -> None:
+    """A thread that gave up its core to another process met them all."""
+    found = prepared(_run(_looks(WAITS._replace(ns=ns, cpu_ns=ns // 10), loader=0)), 0)
+    assert found is not None and found.rests is rests
 
 
 def test_where_looks_are_not_compared_it_belongs_to_forward() -> None:

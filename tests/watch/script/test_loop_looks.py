@@ -53,6 +53,7 @@ def test_a_look_that_comes_late_is_of_the_line_that_it_finds(looker, took_ms, ne
     now = SimpleNamespace(ns=0, needed=0)
     monkeypatch.setattr(loop_looks.time, "perf_counter_ns", lambda: now.ns)
     monkeypatch.setattr(looker.of, "_needed_ns", lambda: now.needed)
+    monkeypatch.setattr(loop_looks, "thread_now", lambda thread: ("S", 0))
 
     def acquire(timeout):
         now.ns, now.needed = now.ns + took_ms * 1_000_000, now.needed + needed_ms * 1_000_000
@@ -70,6 +71,30 @@ def test_a_look_that_comes_late_is_of_the_line_that_it_finds(looker, took_ms, ne
     _train(looker.of, 1, collect)
     (place,) = looker.written[0].places
     assert (place.looks, place.ns, place.cpu_ns) == (1, *(one * 1_000_000 for one in found_ms))
+
+
+def test_a_late_look_at_a_thread_that_is_ready_and_has_no_core_found_no_wait(looker, monkeypatch):
+    """What it waits for a core counts in the kernel once that is over."""
+    now = SimpleNamespace(ns=0)
+    monkeypatch.setattr(loop_looks.time, "perf_counter_ns", lambda: now.ns)
+    monkeypatch.setattr(loop_looks, "thread_now", lambda thread: ("R", 0))
+    monkeypatch.setattr(looker.of, "_needed_ns", lambda: 0)
+
+    def acquire(timeout):
+        now.ns += 300_000_000
+
+    def look():
+        looker.of._waits(SimpleNamespace(acquire=acquire), 0.1)
+        looker.of._look()
+
+    def computes():
+        other = threading.Thread(target=look)
+        other.start()
+        other.join()
+
+    _train(looker.of, 1, computes)
+    (place,) = looker.written[0].places
+    assert place.ns == place.cpu_ns == 200_000_000
 
 
 def test_what_a_model_does_is_training(looker):
