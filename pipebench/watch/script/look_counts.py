@@ -58,12 +58,13 @@ class OfLoader:
     frozen: FrozenModules = field(default_factory=FrozenModules)
     graphs: UnusedGraphs = field(default_factory=UnusedGraphs)
     model: dict[CodeType, int] = field(default_factory=dict)  # the lines from the loop to a model's call, first of each
+    met: dict[CodeType, Counter[int]] = field(default_factory=dict)  # the looks that found these calls, by their lines
     sought: bool = False  # whether a look has met forward, and no model yet
     trained: dict[CodeType, int] = field(default_factory=dict)  # the same to the last step, without a loader
 
     def emptied(self) -> OfLoader:
         """The same after it was written: what it has learned of the loop stays."""
-        kept = {name: getattr(self, name) for name in ("file", "frozen", "graphs", "model", "sought", "trained")}
+        kept = {name: getattr(self, name) for name in ("file", "frozen", "graphs", "model", "met", "sought", "trained")}
         return OfLoader(**kept)
 
     def written(

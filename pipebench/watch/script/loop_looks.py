@@ -369,7 +369,7 @@ class LoopLooker:
         """Where a look is counted. None: at training, of which forward is only counted."""
         forward = self.early(loop.loader)
         trains = place.trains or (place.in_step and not forward)  # before the backward, that is a closure
-        leaves = leaves_before(place.path, own.model) if forward and not trains else None
+        leaves = leaves_before(place.path, own.model) if forward and not (trains or place.models) else None
         if leaves is not None:
             return told(own, place, leaves, early=True)
         late = leaves_after(place.path, own.trained) if forward and not trains else None
@@ -380,7 +380,7 @@ class LoopLooker:
         if not (forward or trains):
             return Key(place.line, place.functions, own=own_calls(place.path, 0))
         if forward and place.models:
-            note_first(own.model, place.path)
+            note_first(own.model, own.met, place.path)
         own.sought = forward and not own.model
         if forward and own.model and not again:
             own.forward_looks += 1

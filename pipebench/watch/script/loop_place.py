@@ -6,6 +6,7 @@ import dis
 import functools
 import itertools
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from inspect import CO_GENERATOR
 from types import CodeType, FrameType
@@ -16,6 +17,7 @@ from pipebench.watch.record.patches import is_ours
 from pipebench.watch.script.made import within
 
 _DEEPEST = 60
+_SELDOM = 0.15  # of the looks that met a model in a function
 # In names of functions that call a model. All that a forward does is training, and of a loss, what itself computes.
 _FORWARD, _LOSS = "forward", "loss"
 _MOST_NAMES = 8
@@ -221,11 +223,17 @@ def _inner(path: Sequence[tuple[CodeType, int]], place: int) -> list[CodeType]:
     return inner[:_MOST_NAMES]
 
 
-def note_first(model: dict[CodeType, int], path: Sequence[tuple[CodeType, int]]) -> None:
-    """Keeps the first line of each function that leads to a call of a model."""
+def note_first(
+    model: dict[CodeType, int], met: dict[CodeType, Counter[int]], path: Sequence[tuple[CodeType, int]]
+) -> None:
+    """Keeps the first line of each function that leads to a call of a model, of all where looks have `met` one.
+
+    Lines that few looks found are none of each iteration: an evaluation that comes now and then.
+    """
     for code, line in path:
-        before = model.get(code)
-        model[code] = line if before is None else min(before, line)
+        lines = met.setdefault(code, Counter())
+        lines[line] += 1
+        model[code] = min(one for one, count in lines.items() if count >= _SELDOM * lines.total())
 
 
 def note_last(trained: dict[CodeType, int], frame: FrameType, loop: FrameType) -> None:

@@ -105,6 +105,19 @@ def test_no_other_frame_is_taken_for_that_of_the_loop(looked):
     assert looked.of._around.at(sys._getframe()) is None
 
 
+def test_an_evaluation_in_the_loop_now_and_then_is_not_where_the_model_begins(looked):
+    """Else the work on batches below it would be taken for forward."""
+    model = Model()
+    for number in range(20):
+        if number == 1:
+            model(looked.at_work)
+        _resample(looked.at_work)
+        model(looked.at_work)
+        looked.of.stepped(0)
+    early = [one for one in _written(looked)[0].places if one.early and one.looks]
+    assert sum(one.looks for one in early) >= 10 and {one.functions[0] for one in early} == {"_resample"}
+
+
 def test_the_line_of_the_work_before_the_model_is_noted(looked):
     def get_batch():
         _resample(looked.at_work)
