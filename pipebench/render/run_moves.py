@@ -49,6 +49,11 @@ def _batches(move: NextMove) -> str:
     return f"make batches at less cost{at(move)}. Now it takes {took}{share}{workers}"
 
 
+def _or_in_workers(move: NextMove) -> str:
+    where = f"; or in the workers of loader {move.loader}, as far as it needs no output of the model"
+    return where if move.loader else ""
+
+
 OF_RUN: dict[str, Callable[[NextMove], str]] = {
     "keep-workers": lambda move: (
         f"make loader {move.loader}{at(move)} once, before the epochs, with persistent_workers=True"
@@ -116,8 +121,7 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
     ),
     "switch-off": lambda move: f"switch off {tools(move.setting or '')} for training, and watch again",
     "vectorise": lambda move: (
-        "do in tensor operations what Python loops do between the model and backward; or in the workers of loader "
-        f"{move.loader}, as far as it needs no output of the model"
+        f"do in tensor operations what Python loops do between the model and backward{_or_in_workers(move)}"
     ),
     "prepare-in-workers": lambda move: (
         f"do the work on batches before the model in the workers of loader {move.loader}: in its dataset, or in "

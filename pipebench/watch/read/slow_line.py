@@ -28,32 +28,27 @@ def slow_line(lines: Iterable[LineLooks], text: Text = linecache.getline) -> dic
 
     None if looks are too few, or found no line of the kind.
     """
-    counts = Counter[tuple[str, str, int, str]]()
+    calls, whole = Counter[LineLooks](), Counter[LineLooks]()
     for one in lines:
-        counts[one.file, one.function, one.line, one.calls] += one.looks
-    looks = sum(counts.values())
+        calls[one._replace(looks=0)] += one.looks
+        whole[one._replace(looks=0, calls="")] += one.looks
+    looks = whole.total()
     if looks < FEWEST:
         return {}
-    for place, count in counts.most_common():
-        if count < _KNOWN * looks:
-            break
-        if (title := _known(place, text)) in _ALONE:
-            return _values(place, count / looks) | {"title": title, "how": " ".join(_ALONE[title])}
-    by_line = Counter[tuple[str, str, int]]()
-    for place, count in counts.items():
-        by_line[place[:3]] += count
-    most, count = by_line.most_common(1)[0]
+    for one, count in calls.most_common():
+        if count >= _KNOWN * looks and (title := _known(one, text)) in _ALONE:
+            return {**_values(one, count / looks), "title": title, "how": " ".join(_ALONE[title])}
+    most, count = whole.most_common(1)[0]
     return _values(most, count / looks) if count >= _MOST * looks else {}
 
 
-def _known(place: tuple[str, str, int, str], text: Text) -> str:
-    file, function, line, calls = place
-    of = calls.partition(".")[0]
-    calls = calls if "." in calls and (of in _LIBRARIES or of in sys.stdlib_module_names) else ""  # else it is in C
-    found = DrilledLine(file, function, line, calls, "", 1, 1.0, 1.0, 1.0)
-    return with_known(found, Line("", "", "", "", "loop"), text).title
+def _known(one: LineLooks, text: Text) -> str:
+    """The title of what is known of a line, or ""."""
+    library = one.calls.partition(".")[0]
+    python = "." in one.calls and (library in _LIBRARIES or library in sys.stdlib_module_names)  # else it is in C
+    line = DrilledLine(one.file, one.function, one.line, one.calls if python else "", "", 1, 1.0, 1.0, 1.0)
+    return with_known(line, Line("", "", "", "", "loop"), text).title
 
 
-def _values(place: tuple[str, ...] | tuple[object, ...], share: float) -> dict[str, str | int | float]:
-    file, function, line, *_ = place
-    return {"slow_file": str(file), "slow_function": str(function), "slow_line": int(str(line)), "line_share": share}
+def _values(one: LineLooks, share: float) -> dict[str, str | int | float]:
+    return {"slow_file": one.file, "slow_function": one.function, "slow_line": one.line, "line_share": share}

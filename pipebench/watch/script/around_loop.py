@@ -81,8 +81,6 @@ class AroundLoop:
 
     def give(self, inner: OfLoader, between: OfLoader) -> None:
         """Counts what was found: a pass of the `inner` loop has ended."""
-        if not self.looks:
-            return
         inner.outside_looks += self.looks
         inner.outside_ns += self.ns
         between.turns += 1

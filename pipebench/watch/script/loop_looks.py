@@ -195,10 +195,10 @@ class LoopLooker:
     def _ended(self, loader: int, loops: Sequence[Around] = ()) -> None:
         """Counts what was found around a loop without a loader, the first of these `loops`, if its iteration ends."""
         same = self._around.begins(loops)
-        if loops[1:]:
-            between = self._of.setdefault(BETWEEN, OfLoader(loops[1].frame.f_code.co_filename))
-            if same and (own := self._of.get(loader)) is not None:
-                self._around.give(own, between)
+        if loops[1:] and BETWEEN not in self._of:
+            self._of[BETWEEN] = OfLoader(loops[1].frame.f_code.co_filename)
+        if same and self._around.looks and (own := self._of.get(loader)) is not None:
+            self._around.give(own, self._of[BETWEEN])
         self._around.drop()
 
     def write(self) -> None:

@@ -49,6 +49,10 @@ def _of_run(*causes: Cause) -> str | None:
             Cause("uneven-workers", 6.5, 3.4, 1, {"workers": 2}),
             "spread the work evenly over the 2 workers of loader 1: shuffle the data, or split it evenly.",
         ),
+        (
+            Cause("python-loops", 4.0, 4.0, 0),
+            "do in tensor operations what Python loops do between the model and backward.",
+        ),
         (Cause("periodic-stalls", 4.0, 4.0, 1), "raise prefetch_factor of loader 1."),
         (
             Cause("head-of-line", 4.0, 4.0, 1),
