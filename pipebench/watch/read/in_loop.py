@@ -26,7 +26,12 @@ FEWEST_TURNS = 8
 _EACH = 0.8  # of the iterations in which a place that is reached in each of them would be seen by chance
 _ON_CPU = 0.5
 _SURELY_NS = 50_000_000  # ten pairs of rare looks: fewer may all have met a thread that gave up its core
+# Functions of Python's library in which a thread does nothing but wait.
 _IDLE = 0.5  # of the time, a device has no training to do: then the loop does not wait for it
+_ONLY_WAIT = frozenset({
+    "Condition.wait", "Event.wait", "Barrier.wait", "Thread.join", "Thread._wait_for_tstate_lock", "Popen.wait",
+    "_ConnectionBase.poll", "Connection._recv", "EpollSelector.select", "SelectSelector.select", "PollSelector.select",
+})  # fmt: skip
 _CALLBACKS = (
     "log", "logs", "logger", "logging", "metric", "report", "track", "callback", "save", "saver", "saving",
     "checkpoint",
@@ -229,8 +234,11 @@ def needs_core(place: PlaceLooks) -> bool:
 
 
 def surely_rests(place: PlaceLooks) -> bool:
-    """Whether the thread waits there, and needs no core, as enough looks that followed each other say."""
-    return place.ns >= _SURELY_NS and not needs_core(place)
+    """Whether the thread waits there, and needs no core, as enough looks that followed each other say.
+
+    In a function that does nothing else, it does so for certain. A wait may be too short for such looks.
+    """
+    return not needs_core(place) and (place.ns >= _SURELY_NS or not _ONLY_WAIT.isdisjoint(place.functions))
 
 
 def words_of(name: str) -> list[str]:

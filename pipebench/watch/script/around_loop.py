@@ -58,7 +58,9 @@ class AroundLoop:
 
     def again(self, frame: FrameType) -> int | None:
         """The frame in which the loop runs now, by identity: its function may have been called again since the step."""
-        code, inside = self._inner or (None, None)
+        if self._inner is None:
+            return None
+        code, inside = self._inner
         frames = (one for one in outwards(frame) if one.f_code is code and (inside is None or one.f_lasti in inside))
         return next(map(id, frames), None)
 

@@ -58,7 +58,7 @@ class OfLoader:
     frozen: FrozenModules = field(default_factory=FrozenModules)
     graphs: UnusedGraphs = field(default_factory=UnusedGraphs)
     model: dict[CodeType, int] = field(default_factory=dict)  # the lines from the loop to a model's call, first of each
-    met: dict[CodeType, Counter[int]] = field(default_factory=dict)  # the looks that found these calls, by their lines
+    met: dict[CodeType, dict[int, tuple[int, int]]] = field(default_factory=dict)  # see `note_first`
     sought: bool = False  # whether a look has met forward, and no model yet
     trained: dict[CodeType, int] = field(default_factory=dict)  # the same to the last step, without a loader
 

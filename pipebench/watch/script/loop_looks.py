@@ -251,7 +251,6 @@ class LoopLooker:
         try:
             chance = random.Random()
             while self.recording.on:
-                (self._switching.back if self.others.met else self._switching.soon)()
                 each_s = min(self.each_s, _FIRST_S) if self._looks < _FIRST else self.each_s
                 searches = self._searched < _SEARCH and any(one.sought for one in list(self._of.values()))
                 if self._waits(stop, (_SEARCH_S if searches else each_s) * (0.5 + chance.random())):
@@ -275,8 +274,10 @@ class LoopLooker:
         with contextlib.suppress(OSError):  # the thread has ended
             self._used = self._needed_ns() + int(seconds * 1e9)
             self._due = time.perf_counter_ns() + int(seconds * 1e9)
+        (self._switching.back if self.others.met else self._switching.soon)()
         self.others.sleeps(seconds)
         ends = bool(stop.acquire(timeout=seconds))
+        self._switching.back()  # else the thread could go on while a look goes through its frames
         self.others.wakes()
         return ends
 
@@ -309,10 +310,9 @@ class LoopLooker:
 
     def _count(self, found: dict[Key, PlaceCount], loop: _Loop, key: Key, again: bool) -> bool:
         """Counts a look at this place, if there is room for it."""
-        try:
-            now, cpu = time.perf_counter_ns(), self._needed_ns()
-        except OSError:  # the thread has ended since
-            now = cpu = -1
+        now = cpu = -1
+        with contextlib.suppress(OSError):  # the thread has ended since
+            cpu, now = self._needed_ns(), time.perf_counter_ns()
         if now < 0 or (len(found) >= MOST_PLACES and key not in found):
             self._before = None
             return False
@@ -342,12 +342,13 @@ class LoopLooker:
         """The loop that the thread is in, and where. Of one without a loader, that may be a loop around it."""
         if inner is None or frame is None:
             return inner, None
-        loop = inner._replace(frame=self._around.again(frame) or inner.frame)
-        place = placed(frame, loop.frame, loop.inside)
+        place = placed(frame, inner.frame, inner.inside)
         if place is not None and place.path[0][0] is inner.code:
-            return loop, place
+            return inner, place
+        if (again := self._around.again(frame)) is not None:
+            return inner._replace(frame=again), placed(frame, again, inner.inside)
         outer = self._around.at(frame) if self.early(inner.loader) else None
-        return (loop, None) if outer is None else (_Loop(BETWEEN, inner.turn, *outer[0]), outer[1])
+        return (inner, None) if outer is None else (_Loop(BETWEEN, inner.turn, *outer[0]), outer[1])
 
     def _in_model_or_sampler(
         self, loop: _Loop | None, place: Place | None, frame: FrameType | None, again: bool
@@ -380,7 +381,7 @@ class LoopLooker:
         if not (forward or trains):
             return Key(place.line, place.functions, own=own_calls(place.path, 0))
         if forward and place.models:
-            note_first(own.model, own.met, place.path)
+            note_first(own.model, own.met, place.path, loop.turn)
         own.sought = forward and not own.model
         if forward and own.model and not again:
             own.forward_looks += 1

@@ -6,7 +6,6 @@ import dis
 import functools
 import itertools
 import os
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from inspect import CO_GENERATOR
 from types import CodeType, FrameType
@@ -17,7 +16,7 @@ from pipebench.watch.record.patches import is_ours
 from pipebench.watch.script.made import within
 
 _DEEPEST = 60
-_SELDOM = 0.15  # of the looks that met a model in a function
+_SELDOM = 0.15  # of the turns in which looks met a model in a function
 # In names of functions that call a model. All that a forward does is training, and of a loss, what itself computes.
 _FORWARD, _LOSS = "forward", "loss"
 _MOST_NAMES = 8
@@ -224,16 +223,22 @@ def _inner(path: Sequence[tuple[CodeType, int]], place: int) -> list[CodeType]:
 
 
 def note_first(
-    model: dict[CodeType, int], met: dict[CodeType, Counter[int]], path: Sequence[tuple[CodeType, int]]
+    model: dict[CodeType, int],
+    met: dict[CodeType, dict[int, tuple[int, int]]],
+    path: Sequence[tuple[CodeType, int]],
+    turn: int,
 ) -> None:
     """Keeps the first line of each function that leads to a call of a model, of all where looks have `met` one.
 
-    Lines that few looks found are none of each iteration: an evaluation that comes now and then.
+    Of each line, that is in how many turns of the loop, and in which last. Lines that were met in few turns are none of
+    each iteration: an evaluation that comes now and then.
     """
     for code, line in path:
-        lines = met.setdefault(code, Counter())
-        lines[line] += 1
-        model[code] = min(one for one, count in lines.items() if count >= _SELDOM * lines.total())
+        lines = met.setdefault(code, {})
+        turns, last = lines.get(line, (0, -1))
+        lines[line] = turns + (last != turn), turn
+        whole = sum(turns for turns, _ in lines.values())
+        model[code] = min(one for one, (turns, _) in lines.items() if turns >= _SELDOM * whole)
 
 
 def note_last(trained: dict[CodeType, int], frame: FrameType, loop: FrameType) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 import pytest
 from looked_at import made_up_recording
@@ -58,12 +59,15 @@ def made_up():
 def test_while_the_loop_is_looked_at_and_no_other_thread_runs(met, made_up, monkeypatch):
     plain, looker = sys.getswitchinterval(), made_up
     looker.others.met = met
-    seen = []
-    monkeypatch.setattr(looker, "_waits", lambda stop, seconds: seen.append(sys.getswitchinterval()) or len(seen) > 2)
-    monkeypatch.setattr(looker, "_look", lambda again=False: None)
+    waits, looks = [], []
+    monkeypatch.setattr(looker.others, "sleeps", lambda seconds: waits.append(sys.getswitchinterval()))
+    monkeypatch.setattr(looker, "_look", lambda again=False: looks.append(sys.getswitchinterval()))
     looker.came(1, sys._getframe())
+    while len(looks) < 3:
+        time.sleep(0.01)
     looker.pause()
-    assert seen[1:] == [pytest.approx(plain if met else SOON_S)] * len(seen[1:])
+    assert waits == [pytest.approx(plain if met else SOON_S)] * len(waits)
+    assert looks == [plain] * len(looks), "else the thread of the loop could go on while its frames are read"
     assert sys.getswitchinterval() == plain
 
 
