@@ -328,14 +328,13 @@ class LoopLooker:
             one.last = loop.turn
         if self._clock is None:
             return True
-        late, passed = now - self._due if self._due else 0, now - before[2] if before is not None and same else 0
         runs = thread_now(self._native)[0] == "R"  # its wait for a core counts once it is over
-        if late > _LATE_NS:
+        if self._due and (late := now - self._due) > _LATE_NS:
             one.ns += late
             one.cpu_ns += late if runs else max(0, cpu - self._used)  # if it needed a core all the time before, too
         elif before is not None and same:
-            one.ns += passed
-            one.cpu_ns += passed if runs else cpu - before[3]
+            one.ns += now - before[2]
+            one.cpu_ns += now - before[2] if runs else cpu - before[3]
         return True
 
     def _found(self, inner: _Loop | None, frame: FrameType | None) -> tuple[_Loop | None, Place | None]:
