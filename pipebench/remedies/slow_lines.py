@@ -12,7 +12,8 @@ from pipebench.remedies.kept import builds
 from pipebench.remedies.seen import TRY_FROM, Seen, without_share
 from pipebench.results.advice import Change, Finding, Place
 from pipebench.results.drilled import DrilledLine, known
-from pipebench.watch.read.known_table import BUILT, MODEL, OPENED
+from pipebench.watch.read.known_files import OPENED
+from pipebench.watch.read.known_table import BUILT, MODEL
 
 PLACE = 12
 LEAST_SHARE = 0.15  # of the time in which samples are made

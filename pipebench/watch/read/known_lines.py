@@ -11,7 +11,9 @@ import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from pipebench.watch.read.known_table import KNOWN, MODEL, NESTED, Known
+from pipebench.watch.read.known_arrays import NESTED
+from pipebench.watch.read.known_row import Known
+from pipebench.watch.read.known_table import KNOWN, MODEL
 
 _CALLS = re.compile(r"([\w.]+)\s*\(")
 _QUICK = ("int", "float", "len", "list", "tuple", "range", "min", "max", "round", "return", "in", "not", "and", "or",

@@ -8,9 +8,11 @@ import pytest
 
 from pipebench.results.drilled import DrilledLine
 from pipebench.watch.read.drilled import _function_above, _function_below
+from pipebench.watch.read.known_arrays import NESTED
 from pipebench.watch.read.known_lines import Line, known, statement
+from pipebench.watch.read.known_row import Known
 from pipebench.watch.read.known_table import KNOWN as TABLE
-from pipebench.watch.read.known_table import MODEL, NESTED, Known
+from pipebench.watch.read.known_table import MODEL
 
 WITH = "with open(self.path) as f:"
 OF_DATASET: dict[str, Any] = {"function": "Clips.__getitem__", "stage": "Clips.__getitem__"}

@@ -1,0 +1,131 @@
+"""Slow lines over tables, arrays and lists: what is gone through for each sample, or by Python for each element.
+
+Where no source is given, the other way does less by what the line says: it is done once, or for all at a time.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pipebench.watch.read.known_row import Known
+
+NESTED = Known(
+    re.compile(""),
+    "operations on whole arrays",
+    (
+        "Python visits each element. Write it for the whole array in NumPy or torch; where no",
+        "operation fits, numba.njit compiles the loops.",
+    ),
+)
+ARRAYS = (
+    Known(  # each element of the column is compared
+        re.compile(r"(self(?:\.\w+)+)(?:\.loc)?\[\s*[~(]*\s*\1(?:\[[^\]]+\]|\.\w+)(?:\s*==|\.(?:eq|isin)\()"),
+        "rows found without comparing a column",
+        (
+            "The whole column is compared for each sample. When the dataset is made, collect the rows",
+            "of each value once: places = frame.groupby(name).indices. A sample has",
+            "frame.iloc[places[value]], or the same rows of arrays.",
+        ),
+        r"pandas\.",
+        most=None,
+        same=True,
+    ),
+    Known(  # pandas.pydata.org/docs/reference/api/pandas.DataFrame.iterrows.html: a Series for each row
+        re.compile(r"\.iterrows\(\)|\.apply\([^#]*\baxis\s*=\s*(?:1|['\"]columns)"),
+        "columns in place of rows",
+        (
+            "pandas builds a Series for each row. Go through the columns instead:",
+            "zip(frame['a'], frame['b']), or operations on frame['a'].to_numpy().",
+        ),
+        r"pandas\.",
+        most=None,
+    ),
+    Known(  # a row becomes a Series, of objects where types differ
+        re.compile(r"\.i?loc\[(?![^\],]*:|(?:[^\[\]]|\[[^\]]*\])*(?:[=!<>]=|[<>]|\.(?:eq|isin)\())"),
+        "columns as arrays",
+        (
+            "pandas builds an object for each row. Take the columns out once, when the dataset is",
+            "made: values = frame[names].to_numpy(), and index the arrays.",
+        ),
+        r"pandas\.",
+        most=None,
+    ),
+    Known(  # github.com/numpy/numpy/pull/9855; `shuffle` in the reference of `numpy.random.Generator.choice`
+        re.compile(r"\b(?:np|numpy)\.random\.choice\((?=[^#]*replace\s*=\s*False)(?![^#]*\bp\s*=)"),
+        "numbers drawn without a permutation",
+        (
+            "np.random.choice permutes all numbers to draw a few; rng.choice(n, size, replace=False,",
+            "shuffle=False) does not. Make rng in each worker, at its first sample, or all workers",
+            "draw the same numbers: rng = np.random.default_rng(torch.initial_seed()). To draw a few,",
+            "random.sample(range(n), size) is enough: torch seeds it in each worker.",
+        ),
+    ),
+    Known(  # the labels of the whole data set, as for a positive and a negative of a triplet
+        re.compile(
+            r"\bnp\.(?:where|nonzero|flatnonzero|argwhere)\(\s*(?:np\.(?:as)?array\()?self\.\w+\)?\s*[=!]="
+            r"|\bfor\s+\w+\s*,\s*\w+\s+in\s+enumerate\(\s*self\.\w+\s*\)\s*if\b"
+            r"|\bfor\s+\w+\s+in\s+range\(\s*len\(\s*self(?:\.\w+)?\s*\)\s*\)\s*if\s[^#]*self\.\w+\["
+        ),
+        "places of each label collected once",
+        (
+            "All labels are compared for each sample. When the dataset is made, collect the places of",
+            "each: places = {y: np.flatnonzero(labels == y) for y in np.unique(labels)}.",
+        ),
+        most=0,
+        beside=("array", "asarray", "choice", "choices", "sample", "where", "nonzero", "flatnonzero", "argwhere"),
+        same=True,
+    ),
+    Known(  # github.com/pytorch/pytorch/issues/13918; lists of numbers are walked in the same way
+        re.compile(r"\btorch\.(?:(?:as_)?tensor|(?:Float|Double|Long|Int)?Tensor)\("),
+        "tensors of arrays, not of lists",
+        (
+            "Of lists of numbers or arrays, torch.tensor takes each one by itself. Keep arrays:",
+            "torch.from_numpy(np.stack(...)), or pad_sequence of torch.from_numpy(...).",
+        ),
+        beside=("tolist",),
+        sure=False,
+    ),
+    Known(
+        re.compile(r"\bself\.\w+\.index\("),
+        "a dict in place of list.index",
+        (
+            "list.index compares one item after the other. Once, when the dataset is made:",
+            "place = {item: at for at, item in enumerate(items)}; a sample has place[item].",
+        ),
+        same=True,
+    ),
+    Known(
+        re.compile(r"\bsum\(\s*(?:\[[^#]*\]|\([^#]*\)|\w[\w.]*)\s*,\s*\[\s*\]\s*\)"),
+        "lists joined by chain",
+        ("sum copies the list again for each one. list(itertools.chain.from_iterable(lists)) does not.",),
+    ),
+    Known(
+        re.compile(
+            r"^(\w+)\s*=\s*(?:np|numpy|torch)\.(?:concatenate|concat|cat|vstack|hstack|append)\(\s*[\[(]?\s*\1\s*,"
+        ),
+        "parts joined once",
+        (
+            "Each turn of the loop copies all that was there before. Collect the parts in a list, and",
+            "join them once.",
+        ),
+        r"numpy\.(?:append|vstack|hstack|concatenate|atleast_\w+)",
+        in_loop=True,
+    ),
+    Known(  # numpy.org/doc/stable/reference/generated/numpy.vectorize.html: "essentially a for loop"
+        re.compile(r"\bnp\.(?:vectorize|apply_along_axis|frompyfunc)\("),
+        "operations on whole arrays",
+        (
+            "NumPy calls a Python function for each element here. Write it for the whole array;",
+            "integers are mapped by a table: table[array].",
+        ),
+        r"numpy\.(?:vectorize|apply_along_axis)",
+        most=9,
+    ),
+    Known(  # pillow.readthedocs.io/en/stable/reference/PixelAccess.html: "fairly slow"
+        re.compile(r"\.(?:getpixel|putpixel)\(|\b(?:list|np\.(?:as)?array)\(\s*[\w.]+\.getdata\(\)\s*[,)]"),
+        "the image as an array",
+        ("Each pixel becomes an object of Python. Take np.asarray(image), and work on the whole array.",),
+        r"PIL\.Image\.(?:getpixel|putpixel|getdata)",
+        beside=("array", "asarray"),
+    ),
+)

@@ -1,0 +1,149 @@
+"""Slow lines that read: files that are opened, parsed or read anew for each sample, and what is read in vain.
+
+Where no source is given, the other way does less by what the line says: it is done once, or for all at a time.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pipebench.watch.read.known_row import Known
+
+_NAMED = r"(?:self\.\w+|[rR]?'[^'{}%]+'|[rR]?\"[^\"{}%]+\")"  # a file that has one name
+_FILE = rf"\(\s*{_NAMED}\s*[,)]"
+_PARTLY = r"(?![^#]*\b(?:chunksize|iterator|skiprows|nrows)\b)"
+
+OPENED = Known(  # docs.python.org/3/library/zipfile.html: each opening reads the directory anew
+    re.compile(
+        rf"\b(?:h5py\.File|zarr\.open(?:_group|_array|_consolidated)?|tarfile\.open|(?:zipfile\.)?ZipFile"
+        rf"|sqlite3\.connect|lmdb\.open|xr\.open_(?:dataset|zarr)|netCDF4\.Dataset|rasterio\.open|pq\.ParquetFile){_FILE}"
+    ),
+    "the file opened once in each worker",
+    (
+        "The same file is opened for each sample. Open it at the first sample of a worker",
+        "(if self.file is None: self.file = ...), and keep it open.",
+    ),
+    r"h5py\.File|zarr\.|tarfile\.TarFile\.(?:open|\w+open|__init__)|zipfile\.ZipFile\.__init__|xarray\.|pyarrow\.|rasterio\.",
+    same=True,
+)
+FILES = (
+    Known(  # `CvCapture_FFMPEG::seek` goes back to a key frame and grabs (modules/videoio/src/cap_ffmpeg_impl.hpp)
+        re.compile(r"\.set\(\s*(?:\w+\.)*CAP_PROP_POS_(?:FRAMES|MSEC)\b"),
+        "frames read on, without seeking",
+        (
+            "A seek decodes again from the key frame before it. Seek once, to the first frame of",
+            "a clip, and read on from there; grab() passes over a frame that is not needed.",
+        ),
+        begins=True,
+    ),
+    Known(  # github.com/numpy/numpy/issues/28795
+        re.compile(r"\bnp\.load\((?=[^#]*\.npz)(?=[^#]*mmap_mode)"),
+        "arrays in .npy files",
+        (
+            "np.load ignores mmap_mode for .npz: the whole array is read and unpacked. Save each",
+            "array as .npy once; with mmap_mode='r', only the part that is used is read.",
+        ),
+        r"numpy\.",
+        most=None,
+    ),
+    Known(  # numpy.org/doc/stable/reference/generated/numpy.load.html: an array is read when its key is asked for
+        re.compile(r"\bself\.\w+\[[^\]]+\]"),
+        "arrays taken out of the archive once",
+        (
+            "An archive that np.load keeps open reads and unpacks the whole array each time that its",
+            "key is asked for. Take the arrays out when the dataset is made, or save each as .npy and",
+            "open it with mmap_mode='r'.",
+        ),
+        r"numpy\.(?:\w+\.)*NpzFile\.__getitem__$",
+        most=None,
+    ),
+    Known(
+        re.compile(
+            rf"(?<![\w.])(?:(?:json|pickle|yaml)\.(?:safe_)?load\(\s*(?:(?:io|gzip|bz2)\.)?open"
+            rf"|(?:pd|pandas)\.read_(?:csv|json|parquet|excel|pickle|table)(?=\({_PARTLY})"
+            rf"|(?:ET|etree|ElementTree|minidom)\.parse|(?:scipy\.io\.)?loadmat|np\.(?:loadtxt|genfromtxt)"
+            rf"|torch\.load){_FILE}"
+        ),
+        "the file read once",
+        (
+            "The same file is read and parsed for each sample. Do it once, when the dataset is made,",
+            "and index what it gave: best in arrays, which workers share.",
+        ),
+        r"json\.|yaml\.|pandas\.|xml\.|scipy\.|numpy\.|torch\.load|pickle\.|codecs\.",
+        beside=("open",),
+        same=True,
+    ),
+    Known(
+        re.compile(rf"\bopen{_FILE}[^#]*?(?:\.readlines\(\)|\.read\(\)\.split(?:lines)?\([^()]*\))\s*\["),
+        "a line by its place in the file",
+        (
+            "The whole file is read for one line. Keep the place of each line once, by f.tell() before",
+            "each f.readline(); a sample then needs f.seek(place) and f.readline().",
+        ),
+        r"codecs\.",
+        most=0,
+        beside=("open", "read", "readlines", "split", "splitlines"),
+        same=True,
+    ),
+    OPENED,
+    Known(  # docs.python.org/3/library/tarfile.html: `getmember` goes through the headers, of which there is no index
+        re.compile(r"\.(?:extractfile|getmember|getmembers|getnames)\("),
+        "members of a tar by their places",
+        (
+            "A tar has no index: all headers are read, or gone through, to find a name. Once, keep",
+            "{m.name: (m.offset_data, m.size) for m in tar}; a sample then needs seek and read of",
+            "the plain file. Of a compressed tar, unpack it first.",
+        ),
+        r"tarfile\.TarFile\.(?:extractfile|getmember|getmembers|getnames|_getmember|_load)$",
+        most=None,
+    ),
+    Known(  # docs.h5py.org/en/stable/high/dataset.html: slices are read from the disk, and only they
+        re.compile(r"\[\s*[rR]?['\"][^'\"]+['\"]\s*\]\s*\[\s*(?::|\.\.\.|\(\))\s*\]\s*\["),
+        "only the part that is used",
+        ("The whole array is read before it is indexed. Index the file's own array: f[name][index].",),
+        r"h5py\.|zarr\.",
+        most=None,
+    ),
+    Known(
+        re.compile(rf"\bnp\.load\(\s*{_NAMED}\s*\)\s*\[\s*(?!None\b)\w+\s*\]"),
+        "only the part that is used",
+        (
+            "np.load reads the whole array of a .npy before it is indexed. With mmap_mode='r', only the",
+            "part that is used is read.",
+        ),
+        r"numpy\.load$",
+        most=None,
+        same=True,
+    ),
+    Known(  # nipy.org/nibabel/images_and_memory.html
+        re.compile(r"\.get_fdata\([^)]*\)\s*\[(?!\s*(?:None|np\.newaxis|\.\.\.))"),
+        "a part of the volume",
+        (
+            "get_fdata() reads and scales the whole volume. img.dataobj[..., k] reads a part of an",
+            "uncompressed .nii; a .nii.gz has to be unpacked up to there, so unpack it once.",
+        ),
+        r"nibabel\.",
+        most=None,
+    ),
+    Known(  # a file of text for each sample, such as a point cloud
+        re.compile(rf"\b(?:np\.(?:loadtxt|genfromtxt)|(?:pd|pandas)\.read_csv)\({_PARTLY}"),
+        "files that need no parsing",
+        (
+            "Numbers are parsed from text in each pass. Save each file as .npy once (a table with",
+            "texts as .parquet), and load that.",
+        ),
+        r"numpy\.(?:loadtxt|genfromtxt)|pandas\.read_csv$",
+        most=None,
+        same=True,
+    ),
+    Known(
+        re.compile(
+            r"\b(?:os\.(?:listdir|scandir|walk)|i?glob\.i?glob|glob)\(|\.(?:iterdir|r?glob)\(",
+        ),
+        "folders listed once",
+        ("A folder is listed for each sample. List it once, when the dataset is made.",),
+        r"glob\.|pathlib\.|os\.walk",
+        beside=("join", "sorted", "Path", "str", "natsorted"),
+        same=True,
+    ),
+)

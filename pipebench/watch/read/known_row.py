@@ -1,0 +1,29 @@
+"""A row of the table of slow lines: how such a line is known, and what is written instead."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Known(NamedTuple):
+    """A line in which `pattern` is found, and how it is written instead.
+
+    `calls` is what the line calls then, of a library in Python. Functions that are not of Python do not show in a look:
+    where the line calls nothing that is seen, it must call no more than `most` functions that are not in `beside`
+    (None: it must call what is in `calls`). `same`: it is only slow if the dataset does it for each sample, with what
+    does not change. `in_loop`: only in a loop. `begins`: not where a loop follows in the function, which needs the
+    line once. `kinds`: only in rows of these kinds. Not `sure`: the text does not tell enough to make it the next step.
+    """
+
+    pattern: re.Pattern[str]
+    title: str
+    how: tuple[str, ...]
+    calls: str = ""
+    most: int | None = 1
+    beside: tuple[str, ...] = ()
+    same: bool = False
+    in_loop: bool = False
+    begins: bool = False
+    kinds: tuple[str, ...] = ()
+    sure: bool = True
