@@ -18,7 +18,7 @@ from pipebench.stats import NORMAL
 from pipebench.watch.launch.stacks import Look, Looks
 from pipebench.watch.read.described import models_of
 from pipebench.watch.read.gather import Run
-from pipebench.watch.read.known_lines import LONGEST, Line, known, statement
+from pipebench.watch.read.known_lines import GIVES, LONGEST, Line, known, statement
 from pipebench.watch.record.lines import LoaderFound
 from pipebench.watch.record.own_code import Place, owner, plain_name
 from pipebench.watch.worker.stack_place import UNNAMED_SHARE, drilled
@@ -26,6 +26,7 @@ from pipebench.watch.worker.stack_place import UNNAMED_SHARE, drilled
 _FEWEST = 20  # with fewer looks, every interval is wider than 20 %
 _SMALL = 0.05
 _FAR = 120  # lines of a function
+_LONG = 5000  # lines of a file
 _DEF = re.compile(r"\s*(?:(?:async\s+)?def|class)\s")
 
 Text = Callable[[str, int], str]
@@ -98,6 +99,7 @@ def with_known(line: DrilledLine, row: Line, text: Text) -> DrilledLine:
     whole = statement([text(line.file, at) for at in range(line.line, line.line + LONGEST)])
     indent = _indent(text(line.file, line.line))
     row = row._replace(above=above, below=_function_below(line, above, text), indent=indent)
+    row = row._replace(given=_given(line.file, text))
     found = known(row._replace(text=whole, calls=line.calls, function=line.function))
     return line if found is None else replace(line, title=found.title, how=found.how)
 
@@ -124,6 +126,18 @@ def _function_below(line: DrilledLine, above: Sequence[str], text: Text) -> list
         if not one or (one.strip() and _indent(one) <= head):
             break
         found.append(one.rstrip())
+    return found
+
+
+def _given(file: str, text: Text) -> list[str]:
+    """The statements of a file that give a name its value, each in one line."""
+    found = []
+    for at in range(1, _LONG):
+        one = text(file, at)
+        if not one:
+            break
+        if GIVES.match(one):
+            found.append(statement([one, *(text(file, at + more) for more in range(1, LONGEST))]))
     return found
 
 

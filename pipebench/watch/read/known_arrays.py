@@ -9,6 +9,9 @@ import re
 
 from pipebench.watch.read.known_row import Known
 
+_SAME = r"(?:self\.\w+|[A-Z][A-Z_\d]*)"  # the same for each sample
+_MAKES = ("array", "asarray", "tensor", "as_tensor", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "IntTensor")
+_BY_ELEMENT = ("mean", "std", "min", "max", "clip", "astype")
 NESTED = Known(
     re.compile(""),
     "operations on whole arrays",
@@ -17,9 +20,20 @@ NESTED = Known(
         "operation fits, numba.njit compiles the loops.",
     ),
 )
+FILLED = Known(
+    re.compile(""),
+    "whole rows, not single elements",
+    (
+        "Python sets each element. Set a whole row: rows[i, : len(ids)] = ids, where ids is a tensor",
+        "or an array; or let torch.nn.utils.rnn.pad_sequence make the batch of the tensors.",
+    ),
+)
 ARRAYS = (
     Known(  # each element of the column is compared
-        re.compile(r"(self(?:\.\w+)+)(?:\.loc)?\[\s*[~(]*\s*\1(?:\[[^\]]+\]|\.\w+)(?:\s*==|\.(?:eq|isin)\()"),
+        re.compile(
+            r"(self(?:\.\w+)+)(?:\.loc)?\[\s*[~(]*\s*\1(?:\[[^\]]+\]|\.\w+)(?:\s*==|\.(?:eq|isin)\()"
+            r"|\bself\.\w+\.(?:query\(|groupby\([^#]*\.get_group\()"
+        ),
         "rows found without comparing a column",
         (
             "The whole column is compared for each sample. When the dataset is made, collect the rows",
@@ -60,6 +74,37 @@ ARRAYS = (
             "random.sample(range(n), size) is enough: torch seeds it in each worker.",
         ),
     ),
+    Known(  # numpy/random/mtrand.pyx, `choice`: the sums of `p`, and a place in them, found in the same way
+        re.compile(
+            rf"\.choice\((?=[^#]*\bp\s*=\s*({_SAME})(?:\s*/\s*(?:\1\.sum\(\)|np\.sum\(\s*\1\s*\)))?\s*[,)])"
+            rf"(?![^#]*replace\s*=\s*False)"
+            rf"|\bchoices\((?:[^#]*\bweights\s*=\s*|\s*[\w.]+\s*,\s*){_SAME}\s*[,)]"
+        ),
+        "weights summed once",
+        (
+            "All weights are summed for each draw. Sum them once, when the dataset is made, and keep:",
+            "sums = np.cumsum(weights) / np.sum(weights). A draw is np.searchsorted(sums,",
+            "np.random.random(k), side='right'). random.choices takes a list of them: cum_weights.",
+        ),
+        r"random\.Random\.choices$|numpy\._sum$",
+        most=0,
+        beside=("choice", "choices", "sum", "from_numpy", "tensor", "as_tensor"),
+        same=True,
+    ),
+    Known(  # docs.python.org/3/library/stdtypes.html: a set finds an item by its hash
+        re.compile(
+            r"(?:^|\bif\b)(?:(?!\bfor\b)[^#])*?\bin\s+"
+            rf"({_SAME})\b(?!\s*[.\[(])"
+        ),
+        "a set in place of a list",
+        (
+            "`in` compares one item of a list or an array after the other. Make a set of it once, when",
+            "the dataset is made: known = set(items), of an array set(items.tolist()).",
+        ),
+        most=0,
+        beside=("random", "randrange", "randint"),
+        listed=True,
+    ),
     Known(  # the labels of the whole data set, as for a positive and a negative of a triplet
         re.compile(
             r"\bnp\.(?:where|nonzero|flatnonzero|argwhere)\(\s*(?:np\.(?:as)?array\()?self\.\w+\)?\s*[=!]="
@@ -74,6 +119,56 @@ ARRAYS = (
         most=0,
         beside=("array", "asarray", "choice", "choices", "sample", "where", "nonzero", "flatnonzero", "argwhere"),
         same=True,
+    ),
+    Known(  # an operation on each element gives the same behind the cut
+        re.compile(
+            r"^(\w+)\s*=\s*(?=[^#]*(?:\.astype\(|\bclip\(|\.mean\(|\.std\(|/\s*255|\(\s*\1\s*-))"
+            r"(?:(?!(?:open|load|read)\w*\()[^#\[])*(?:#.*)?$"
+        ),
+        "the part cut out first",
+        (
+            "The whole array is gone through, and then a part of it is kept. Cut the part out first. The",
+            "mean and the deviation of a whole array need to be taken only once: keep them.",
+        ),
+        r"numpy\.(?:clip|_clip|_mean|_std|_var|_amin|_amax|mean|std|var)$",
+        most=0,
+        beside=_BY_ELEMENT,
+        cut=True,
+    ),
+    Known(
+        re.compile(
+            r"\b(?:(?:np|numpy)\.(?:as)?array|torch\.(?:(?:as_)?tensor|(?:Float|Double|Long|Int)?Tensor))"
+            r"\(\s*(self\.\w+)\s*[,)]"
+        ),
+        "the array made once",
+        (
+            "The same list or array is copied for each sample. Make the array once, when the dataset is",
+            "made: self.items = np.array(items), and index that.",
+        ),
+        most=0,
+        beside=_MAKES,
+        same=True,
+        listed=True,
+    ),
+    Known(  # numpy.org/doc/stable/reference/generated/numpy.argpartition.html; the key is a call for each item
+        re.compile(r"\bsorted\(\s*range\([^#]*\bkey\s*=[^#]*\)\s*\[\s*(?:1\s*)?:\s*\w"),
+        "the first ones without a sort",
+        (
+            "sorted() asks Python for the key of each item, to keep a few. Of an array, take",
+            "np.argpartition(scores, k)[:k] (the k smallest), or torch.topk(scores, k).indices.",
+        ),
+        most=0,
+        beside=("sorted",),
+    ),
+    Known(  # wiki.python.org/moin/TimeComplexity: all items behind it move
+        re.compile(r"\.pop\(\s*0\s*\)|\.insert\(\s*0\s*,"),
+        "a deque in place of a list",
+        (
+            "All items of the list move, for the one at its begin. collections.deque has popleft() and",
+            "appendleft(); of a list that is only read, count a place up.",
+        ),
+        most=0,
+        beside=("pop", "insert", "append"),
     ),
     Known(  # github.com/pytorch/pytorch/issues/13918; lists of numbers are walked in the same way
         re.compile(r"\btorch\.(?:(?:as_)?tensor|(?:Float|Double|Long|Int)?Tensor)\("),
@@ -101,14 +196,14 @@ ARRAYS = (
     ),
     Known(
         re.compile(
-            r"^(\w+)\s*=\s*(?:np|numpy|torch)\.(?:concatenate|concat|cat|vstack|hstack|append)\(\s*[\[(]?\s*\1\s*,"
+            r"^((?:self\.)?\w+)\s*=\s*(?:np|numpy|torch|pd|pandas)\.(?:concatenate|concat|cat|vstack|hstack|append)\(\s*[\[(]?\s*\1\s*,"
         ),
         "parts joined once",
         (
             "Each turn of the loop copies all that was there before. Collect the parts in a list, and",
             "join them once.",
         ),
-        r"numpy\.(?:append|vstack|hstack|concatenate|atleast_\w+)",
+        r"numpy\.(?:append|vstack|hstack|concatenate|atleast_\w+)|pandas\.concat$",
         in_loop=True,
     ),
     Known(  # numpy.org/doc/stable/reference/generated/numpy.vectorize.html: "essentially a for loop"

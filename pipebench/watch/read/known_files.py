@@ -12,7 +12,8 @@ from pipebench.watch.read.known_row import Known
 _NAMED = r"(?:self\.\w+|[rR]?'[^'{}%]+'|[rR]?\"[^\"{}%]+\")"  # a file that has one name
 _FILE = rf"\(\s*{_NAMED}\s*[,)]"
 _PARTLY = r"(?![^#]*\b(?:chunksize|iterator|skiprows|nrows)\b)"
-
+_SELECT = r"\.execute\(\s*[rf]*(?:\"\"\"|'''|['\"])\s*select\b"
+_QUERIES = ("execute", "fetchall", "fetchone", "fetchmany", "cursor", "dict", "str")
 OPENED = Known(  # docs.python.org/3/library/zipfile.html: each opening reads the directory anew
     re.compile(
         rf"\b(?:h5py\.File|zarr\.open(?:_group|_array|_consolidated)?|tarfile\.open|(?:zipfile\.)?ZipFile"
@@ -63,6 +64,7 @@ FILES = (
             rf"|(?:pd|pandas)\.read_(?:csv|json|parquet|excel|pickle|table)(?=\({_PARTLY})"
             rf"|(?:ET|etree|ElementTree|minidom)\.parse|(?:scipy\.io\.)?loadmat|np\.(?:loadtxt|genfromtxt)"
             rf"|torch\.load){_FILE}"
+            rf"|\bjson\.loads\(\s*(?:open{_FILE}[^#]*?\.read\(\)|(?:(?:pathlib\.)?Path\(\s*)?{_NAMED}\s*\)?\.read_(?:text|bytes)\()"
         ),
         "the file read once",
         (
@@ -70,7 +72,7 @@ FILES = (
             "and index what it gave: best in arrays, which workers share.",
         ),
         r"json\.|yaml\.|pandas\.|xml\.|scipy\.|numpy\.|torch\.load|pickle\.|codecs\.",
-        beside=("open",),
+        beside=("open", "read"),
         same=True,
     ),
     Known(
@@ -103,6 +105,38 @@ FILES = (
         ("The whole array is read before it is indexed. Index the file's own array: f[name][index].",),
         r"h5py\.|zarr\.",
         most=None,
+    ),
+    Known(  # docs.h5py.org/en/stable/high/dataset.html#chunked-storage: a chunk is read and unpacked as a whole
+        re.compile(r"\["),
+        "chunks that hold what a sample reads",
+        (
+            "HDF5 and Zarr read and unpack whole chunks. Where dataset.chunks hold more than a sample",
+            "reads, or are compressed, save it once with chunks of one sample, or as .npy: with",
+            "mmap_mode='r', only the part that is used is read.",
+        ),
+        r"h5py\.Dataset\.__getitem__$|zarr\.(?:\w+\.)*(?:Async)?Array\.__getitem__$",
+        most=None,
+    ),
+    Known(  # sqlite.org/eqp.html, table and index scans
+        re.compile(rf"{_SELECT}[^#]*\bwhere\s+(?!(?:\w+\.)?(?:row)?id\s*=)(?![^#]*\boffset\b)", re.IGNORECASE),
+        "an index on the columns of WHERE",
+        (
+            "Without an index, the database compares all rows of the table for each sample: SQLite's",
+            "EXPLAIN QUERY PLAN says SCAN then. Once: CREATE INDEX name ON table(column). Or read all",
+            "rows once, into arrays.",
+        ),
+        most=0,
+        beside=_QUERIES,
+    ),
+    Known(  # sqlite.org/rowvalue.html, scrolling window queries: rows before the offset are computed, too
+        re.compile(rf"{_SELECT}[^#]*\boffset\s*[?:%{{$+]", re.IGNORECASE),
+        "rows found by their key",
+        (
+            "OFFSET steps over all rows before the one that is read. Once, take the keys of all rows",
+            "(SELECT id FROM table); a sample then has WHERE id = ?.",
+        ),
+        most=0,
+        beside=_QUERIES,
     ),
     Known(
         re.compile(rf"\bnp\.load\(\s*{_NAMED}\s*\)\s*\[\s*(?!None\b)\w+\s*\]"),

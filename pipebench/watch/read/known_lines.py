@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from pipebench.watch.read.known_arrays import NESTED
+from pipebench.watch.read.known_arrays import FILLED, NESTED
 from pipebench.watch.read.known_row import Known
 from pipebench.watch.read.known_table import KNOWN, MODEL
 
@@ -24,9 +24,23 @@ _KEEPS = re.compile(r"^\s*(?:self|cls)\.\w+(?:\[[^\]]*\])?\s*(?::[^=]+)?=(?!=)|^
 _LAZY = re.compile(r"\bis None\b|\bhasattr\(|\bnot in self\.|\bif not self\.|\bnot getattr\(|@.*cache|\bglobal\s|"
                    r"\bexcept \(?(?:KeyError|AttributeError)")  # fmt: skip
 _ALIAS = re.compile(r"^\s*(\w+)\s*=\s*(self\.\w+)\s*(?:#.*)?$")
+_FETCHES = re.compile(r"\.fetch(?:one|all|many)\(")
 _OPENED = re.compile(r"\bwith\b.*?\bopen\(\s*(self\.\w+|[rR]?'[^'{}%]*'|[rR]?\"[^\"{}%]*\")\s*[,)].*?\bas\s+(\w+)")
-_OVER_RANGE = re.compile(r"^\s*for\s+(\w+)\s+in\s+range\(")
-_ELEMENT = re.compile(r"\w+\[\s*(\w+)\s*,\s*(\w+)\s*(?:,[^\]]*)?\]")
+_COUNTED = re.compile(r"^\s*for\s+(\w+)\s*(?:,.*)?\s+in\s+(?:range|enumerate)\(")
+_ELEMENT = re.compile(r"\w+\[\s*(\w+)\s*(?:,|\]\s*\[)\s*(\w+)\s*(?:,[^\]]*)?\]")
+_FILLS = re.compile(r"^\s*\w+\[\s*\w+\s*(?:,|\]\s*\[)\s*(\w+)\s*\]\s*=\s*(?:[\w.]+|[\w.]+\[\s*\1\s*\])\s*(?:#.*)?$")
+_IN_QUOTES = re.compile(r"('|\")(?:(?!\1).)*\1")
+GIVES = re.compile(r"^\s*([\w.]+(?:\s*,\s*[\w.]+)*)\s*(?::[^=]+)?=(?!=)\s*(.*)")
+_A_LIST = re.compile(
+    r"(?:list|sorted|tuple)\(|\[\s*\]|\[.*\bfor\b|(?:collections\.)?deque\("
+    r"|(?:np|numpy)\.(?:array|asarray|unique|concatenate|flatnonzero|arange|loadtxt)\(|torch\.\w*tensor\("
+    r"|[^#]*\.(?:tolist|split|splitlines|readlines|to_numpy)\([^()]*\)\s*(?:#.*)?$"
+)
+_PART = (
+    r"(?<![\w.])NAME\[(?:[^\]]*[A-Za-z_)]\w*\s*:\s*[A-Za-z_(][^\]]*|\s*\w*(?:box|crop|patch|slice|window|roi)\w*\s*)\]"
+    r"(?!\s*=[^=])"
+)
+_WHOLE = r"(?<![\w.])(?<!len\()NAME\b(?!\.(?:shape|size|ndim)\b)"
 _GETTERS = ("__getitem__", "__iter__", "__next__")
 LONGEST = 6  # lines of one statement
 
@@ -36,7 +50,7 @@ class Line(NamedTuple):
 
     `calls` and `function` are as in DrilledLine, `stage` and `kind` as in DrilledRow. `models` are the names of
     attributes and classes of the dataset's modules that have parameters, and `iterable` says whether `dataset`, by
-    its class, is a stream.
+    its class, is a stream. `given` are the statements of the file that give a name its value.
     """
 
     text: str
@@ -50,6 +64,7 @@ class Line(NamedTuple):
     models: Collection[str] = ()
     iterable: bool = False
     dataset: str = ""
+    given: Sequence[str] = ()
 
 
 def known(line: Line) -> Known | None:
@@ -57,7 +72,7 @@ def known(line: Line) -> Known | None:
     if _of_model(line):
         return MODEL
     if _nested(line):
-        return NESTED
+        return FILLED if _FILLS.match(line.text) else NESTED
     text = _resolved(line)
     return next((one for one in KNOWN if one.pattern.search(text) and _is_it(one, line, text)), None)
 
@@ -77,6 +92,8 @@ def _is_it(one: Known, line: Line, text: str) -> bool:
         return False
     if one.begins and not _loops(line) and any(map(_LOOP.match, line.below)):
         return False
+    if (one.listed or one.cut) and not _fits(one, line, text):
+        return False
     if (one.in_loop and not _loops(line)) or (one.kinds and line.kind not in one.kinds):
         return False
     if line.calls:
@@ -86,7 +103,7 @@ def _is_it(one: Known, line: Line, text: str) -> bool:
 
 def _called(text: str, beside: Collection[str] = ()) -> list[str]:
     """What a text calls, but for what hardly takes time."""
-    names = [name.rpartition(".")[2] for name in _CALLS.findall(text)]
+    names = [name.rpartition(".")[2] for name in _CALLS.findall(_IN_QUOTES.sub("''", text))]
     return [name for name in names if name not in _QUICK and name not in beside]
 
 
@@ -109,7 +126,7 @@ def _of_dataset(line: Line, text: str) -> bool:
 
 
 def _resolved(line: Line) -> str:
-    """The text, with what stands for an attribute of the dataset, or for a file that is opened by its name, put in."""
+    """The text, with an attribute of the dataset, a file of one name, or the query that is fetched, put in."""
     text = line.text
     for above in reversed(line.above):
         if (alias := _ALIAS.match(above)) and _given_once(alias[1], line.above):
@@ -117,7 +134,39 @@ def _resolved(line: Line) -> str:
         elif opened := _OPENED.search(above):
             name = rf"(?<![\w.\"']){re.escape(opened[2])}(?![\w\"'])"
             text = re.sub(name, lambda _, file=opened[1]: f"open({file})", text)  # type: ignore[misc]
-    return text
+    queries = [at for at, one in enumerate(line.above) if ".execute(" in one] if _FETCHES.search(text) else []
+    return f"{statement(line.above[queries[-1] :])}; {text}" if queries else text
+
+
+def _fits(one: Known, line: Line, text: str) -> bool:
+    """Whether what the pattern names is a list, or is cut below, as the row wants it."""
+    found = one.pattern.search(text)
+    name = found[1] if found else None
+    return (
+        name is not None and (not one.listed or _is_list(name, line.given)) and (not one.cut or _cut(one, line, name))
+    )
+
+
+def _is_list(name: str, given: Sequence[str]) -> bool:
+    """Whether each statement that gives this name a value makes a list or an array, and none a set or a dict."""
+    found = [one for one in map(GIVES.match, given) if one and name in re.split(r"\s*,\s*", one[1])]
+    return bool(found) and all(one[1] == name and _A_LIST.match(one[2]) for one in found)
+
+
+def _cut(one: Known, line: Line, name: str) -> bool:
+    """Whether a part of this array is taken below, once, with nothing between that needs the whole array."""
+    part, whole = (re.compile(text.replace("NAME", name)) for text in (_PART, _WHOLE))
+    found = False
+    for below in line.below:
+        if _LOOP.match(below) or (part.search(below) and " for " in below):
+            return False
+        if part.search(below):
+            found = True
+            if re.match(rf"\s*{name}\s*=", below):
+                break
+        elif whole.search(below) and ((again := one.pattern.match(below.strip())) is None or again[1] != name):
+            return False
+    return found
 
 
 def _given_once(name: str, above: Sequence[str]) -> bool:
@@ -140,9 +189,9 @@ def _loops(line: Line) -> list[str]:
 
 
 def _nested(line: Line) -> bool:
-    """Whether this line visits one element in two loops over ranges."""
-    over = {found[1] for one in _loops(line) if (found := _OVER_RANGE.match(one))}
-    if line.calls or _called(line.text, ("abs",)):
+    """Whether this line visits one element in two loops that count."""
+    over = {found[1] for one in _loops(line) if (found := _COUNTED.match(one))}
+    if line.calls or _called(line.text, ("abs", "item")):
         return False
     return any({row, column} <= over and row != column for row, column in _ELEMENT.findall(line.text))
 

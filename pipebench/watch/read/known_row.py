@@ -13,7 +13,9 @@ class Known(NamedTuple):
     where the line calls nothing that is seen, it must call no more than `most` functions that are not in `beside`
     (None: it must call what is in `calls`). `same`: it is only slow if the dataset does it for each sample, with what
     does not change. `in_loop`: only in a loop. `begins`: not where a loop follows in the function, which needs the
-    line once. `kinds`: only in rows of these kinds. Not `sure`: the text does not tell enough to make it the next step.
+    line once. `listed`: only where the file makes a list or an array of the name in the pattern's first group. `cut`:
+    only where a part of that name is taken below. `kinds`: only in rows of these kinds. Not `sure`: the text does not
+    tell enough to make it the next step.
     """
 
     pattern: re.Pattern[str]
@@ -25,5 +27,7 @@ class Known(NamedTuple):
     same: bool = False
     in_loop: bool = False
     begins: bool = False
+    listed: bool = False
+    cut: bool = False
     kinds: tuple[str, ...] = ()
     sure: bool = True

@@ -53,13 +53,59 @@ KNOWN = (
     BUILT,
     Known(
         re.compile(r"\bresample\w*\(|\blibrosa\.load\((?![^#]*\bsr\s*=\s*None)"),
-        "sound at the rate of training",
+        "signals at the rate of training",
         (
             "Where files have another rate, each load resamples them. Save them once at the rate that",
             "training takes.",
         ),
         r"(?:librosa|torchaudio|resampy|soxr)\.(?:resample|load)|scipy\.resample\w*$",
         most=None,
+    ),
+    Known(  # `axis` in the reference of scipy.interpolate.interp1d; np.interp builds nothing
+        re.compile(r"\b(?:interp1d|CubicSpline|make_interp_spline)\("),
+        "np.interp, or many samples at once",
+        (
+            "A function is built for each sample. np.interp does the same for kind='linear'. Else,",
+            "where samples have one axis, interpolate many of them at once: interp1d(axis, many, axis=1),",
+            "when the dataset is made, or of a file when it is read.",
+        ),
+        r"scipy\.(?:interp1d\.__init__|_Interpolator1D\.__call__|CubicSpline\.__init__|make_interp_spline"
+        r"|_?PPoly\w*\.__call__|BSpline\.__call__)$",
+        most=None,
+    ),
+    Known(  # skimage.transform.resize makes floats of 64 bits; scipy.ndimage filters them as splines where order > 1
+        re.compile(
+            r"\b(?:zoom|rotate|resize|rescale|affine_transform|map_coordinates|gaussian\w*|median_filter"
+            r"|uniform_filter|rgb2gray|rgb2lab|equalize_adapthist)\("
+        ),
+        "OpenCV for images",
+        (
+            "scipy.ndimage and skimage compute in 64 bits. For images, resize (INTER_AREA to shrink),",
+            "warpAffine, remap, GaussianBlur, medianBlur, createCLAHE and cvtColor of cv2 take a part of",
+            "the time; values differ a little. Of a volume, order=1 needs less than 3, and",
+            "torch.nn.functional.interpolate less again.",
+        ),
+        r"scipy\.(?:zoom|rotate|affine_transform|map_coordinates|gaussian_filter|median_filter|uniform_filter)$"
+        r"|skimage\.(?:resize|rotate|rescale|gaussian|fixed_func|equalize_adapthist|rgb2\w+)$",
+        most=None,
+    ),
+    Known(  # torch/distributions/distribution.py, `validate_args`
+        re.compile(r"\b(?:Beta|Normal|Uniform)\("),
+        "numbers drawn without a distribution",
+        (
+            "Each object of torch.distributions checks and spreads its arguments. Draw by torch.randn,",
+            "torch.rand or np.random.beta; or make it once, where its arguments are the same.",
+        ),
+        r"torch\.(?:Distribution|Beta|Normal|Uniform)\.(?:__init__|r?sample)$",
+        most=None,
+    ),
+    Known(
+        re.compile(r"\bImageFont\.(?:truetype|load_default)\((?:[^#]*['\"]|\s*self\.\w+\s*[,)]|\s*\d*\s*\))"),
+        "the font loaded once",
+        ("It is loaded for each sample. Load it once, when the dataset is made; once for each size.",),
+        r"PIL\.(?:truetype|load_default)$",
+        most=None,
+        same=True,
     ),
     Known(  # scikit-learn.org/stable/computing/computational_performance.html: bulk versus atomic mode
         re.compile(r"\.(?:transform|predict|predict_proba|inverse_transform)\("),

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pipebench.results.drilled import DrilledLine
-from pipebench.watch.read.drilled import _function_above, _function_below
-from pipebench.watch.read.known_arrays import NESTED
+from pipebench.watch.read.drilled import _function_above, _function_below, _given
+from pipebench.watch.read.known_arrays import FILLED, NESTED
 from pipebench.watch.read.known_lines import Line, known, statement
 from pipebench.watch.read.known_row import Known
 from pipebench.watch.read.known_table import KNOWN as TABLE
@@ -68,12 +68,40 @@ KNOWN = [
     ("tok = AutoTokenizer.from_pretrained(self.name)", "transformers.AutoTokenizer.from_pretrained",
      "the model or tokenizer built once"),
     ("mel = torchaudio.transforms.MelSpectrogram(16000)(wave)", MEL, "the transform built once"),
-    ("wave = F.resample(wave, rate, 16_000)", "torchaudio.resample", "sound at the rate of training"),
-    ("wave, rate = librosa.load(path, sr=16000)", "librosa.load", "sound at the rate of training"),
+    ("wave = F.resample(wave, rate, 16_000)", "torchaudio.resample", "signals at the rate of training"),
+    ("wave, rate = librosa.load(path, sr=16000)", "librosa.load", "signals at the rate of training"),
     ("x = self.scaler.transform(row[None])[0]", "sklearn.wrapped", "whole tables for scikit-learn"),
     ("items = ast.literal_eval(self.items[i])", "ast.literal_eval", "texts parsed once"),
     ("day = datetime.strptime(self.days[i], '%Y-%m-%d')", "_strptime._strptime_datetime", "dates parsed once"),
     ("x = self.data['x'][i]", "numpy.NpzFile.__getitem__", "arrays taken out of the archive once"),
+    ("x = f['images'][i]", "h5py.Dataset.__getitem__", "chunks that hold what a sample reads"),
+    ("x = self.root[i]", "zarr.Array.__getitem__", "chunks that hold what a sample reads"),
+    ("rows = db.execute('SELECT a FROM t WHERE user = ?', (u,)).fetchall()", "", "an index on the columns of WHERE"),
+    ('rows = db.execute(f"""select a from t where t.user = {u}""").fetchall()', "", "an index on the columns of WHERE"),
+    ("row = db.execute('SELECT a FROM t ORDER BY a LIMIT 1 OFFSET ?', (i,)).fetchone()", "", "rows found by their key"),
+    ("x = json.loads(open(self.path).read())[i]", "json.loads", "the file read once"),
+    ("x = json.loads(Path(self.path).read_text())[i]", "json.loads", "the file read once"),
+    ("x = json.loads(self.path.read_text())[i]", "json.loads", "the file read once"),
+    ("mine = self.visits.query('user == @user')", "pandas.DataFrame.query", "rows found without comparing a column"),
+    ("mine = self.visits.groupby('user').get_group(user)", "pandas.DataFrame.groupby",
+     "rows found without comparing a column"),
+    ("wrong = np.random.choice(N, size=self.n, p=self.probs)", "", "weights summed once"),
+    ("wrong = self.rng.choice(len(self.items), self.n, p=PROBS)", "", "weights summed once"),
+    ("wrong = np.random.choice(N, p=self.weights / self.weights.sum(), size=4)", "", "weights summed once"),
+    ("i = random.choices(self.items, weights=self.weights, k=4)", "random.Random.choices", "weights summed once"),
+    ("i = random.choices(self.items, self.weights)[0]", "random.Random.choices", "weights summed once"),
+    ("near = sorted(range(len(d)), key=lambda j: d[j])[:self.k]", "", "the first ones without a sort"),
+    ("near = sorted(range(n), key=d.__getitem__)[1:k + 1]", "", "the first ones without a sort"),
+    ("item = self.buffer.pop(0)", "", "a deque in place of a list"),
+    ("window.insert(0, x)", "", "a deque in place of a list"),
+    ("y = interp1d(axis, x[i], kind='cubic')(AXIS)", "scipy.interp1d.__init__", "np.interp, or many samples at once"),
+    ("y = interp1d(self.axis, x)(AXIS)", "scipy._Interpolator1D.__call__", "np.interp, or many samples at once"),
+    ("x = signal.resample(x, n, axis=-1)", "scipy.resample", "signals at the rate of training"),
+    ("x = ndimage.zoom(x, 2)", "scipy.zoom", "OpenCV for images"),
+    ("x = rescale(x, 0.5, channel_axis=-1)", "skimage.fixed_func", "OpenCV for images"),
+    ("lam = torch.distributions.Beta(a, a).sample()", "torch.Beta.__init__", "numbers drawn without a distribution"),
+    ("font = ImageFont.truetype('Sans.ttf', 20)", "PIL.truetype", "the font loaded once"),
+    ("font = ImageFont.load_default()", "PIL.load_default", "the font loaded once"),
     ("ids = self.tokenizer(self.texts[i], truncation=True)", "transformers.PreTrainedTokenizerBase.__call__",
      "texts tokenized once"),
 ]  # fmt: skip
@@ -103,9 +131,35 @@ SILENT = [
     ("text = open(self.paths[i]).readlines()[0]", ""),
     ("with h5py.File(self.paths[i], 'r') as f:", "h5py.File.__init__"),
     ("self.file = h5py.File(self.path, 'r')", "h5py.File.__init__"),
-    ("with h5py.File(self.path, 'r') as f: x = f['x'][i]", "h5py.Dataset.__getitem__"),  # reading takes the time
     ("raw = tar.extractfile(member).read()", "tarfile._FileInFile.read"),
-    ("x = f['images'][i]", "h5py.Dataset.__getitem__"),
+    ("x = self.file['images']", "h5py.Group.__getitem__"),
+    ("row = db.execute('SELECT a FROM t WHERE id = ?', (i,)).fetchone()", ""),  # its key
+    ("row = db.execute('SELECT a FROM t WHERE rowid = ?', (i,)).fetchone()", ""),
+    ("rows = db.execute('SELECT a FROM t').fetchall()", ""),
+    ("db.execute('INSERT INTO t SELECT a FROM u WHERE b = ?', (i,))", ""),
+    ("x = decode(db.execute('SELECT a FROM t WHERE b = ?', (i,)).fetchone())", ""),  # which of both is not known
+    ("x = json.loads(self.lines[i])", "json.loads"),
+    ("x = json.loads(open(self.paths[i]).read())", "json.loads"),
+    ("x = json.loads(Path(path).read_text())", "json.loads"),
+    ("mine = frame.query('user == 3')", "pandas.DataFrame.query"),  # of this sample
+    ("for name, part in self.visits.groupby('user'):", "pandas.DataFrame.groupby"),
+    ("wrong = np.random.choice(N, size=4, p=self.probs[label])", ""),  # others for each sample
+    ("wrong = np.random.choice(N, size=4, p=probs)", ""),
+    ("wrong = np.random.choice(N, size=4, replace=False, p=self.probs)", ""),
+    ("wrong = self.read(np.random.choice(N, p=self.probs))", ""),  # another call
+    ("i = random.choices(self.items, k=4)", "random.Random.choices"),
+    ("i = random.choices(self.items, cum_weights=self.sums)", "random.Random.choices"),
+    ("i = random.choices(self.items, weights=weights)", "random.Random.choices"),
+    ("near = sorted(range(n), key=d.__getitem__)", ""),  # all of them
+    ("near = sorted(range(n), key=lambda j: distance(a, j))[:k]", ""),  # the distance takes the time
+    ("near = sorted(names)[:k]", ""),
+    ("item = self.buffer.pop()", ""),
+    ("y = self.spline(x)", "scipy._Interpolator1D.__call__"),
+    ("y = interp1d(self.axis, signal.detrend(x))(AXIS)", "scipy.detrend"),
+    ("x = cv2.resize(x, (32, 32))", ""),
+    ("x = F.resize(x, 32)", "torchvision.resize"),
+    ("lam = self.beta.sample()", "torch.Beta.sample"),
+    ("font = ImageFont.truetype(self.fonts[i], 20)", "PIL.truetype"),
     ("x = np.load(self.paths[i])[0]", "numpy.load"),
     ("x = np.load(self.path)['images']", "numpy.load"),  # an archive
     ("x = opened['x'][i]", "numpy.NpzFile.__getitem__"),  # one of this sample
@@ -140,7 +194,7 @@ def test_nothing_is_said_of_a_line_that_may_be_right(text: str, calls: str) -> N
     assert _title(text, calls) is None
 
 
-@pytest.mark.parametrize("one", [MODEL, NESTED, *TABLE], ids=lambda one: one.title)
+@pytest.mark.parametrize("one", [MODEL, NESTED, FILLED, *TABLE], ids=lambda one: one.title)
 def test_what_is_written_instead_fits_a_page(one: Known) -> None:
     assert one.title and one.how and all(len(line) <= 92 for line in (*one.how, *one.alone))
     assert all(lines[-1].endswith(".") for lines in (one.how, one.alone) if lines)
@@ -159,6 +213,7 @@ ONCE = [one[:2] for one in KNOWN if one[2] in (
     "the model or tokenizer built once", "files that need no parsing",
     "a line by its place in the file", "a dict in place of list.index",
     "rows found without comparing a column", "places of each label collected once",
+    "weights summed once", "the font loaded once",
 )]  # fmt: skip
 
 
@@ -192,6 +247,7 @@ def test_parts_are_joined_once_only_if_it_is_in_a_loop() -> None:
     line, loop = "out = np.concatenate([out, part])", "for part in parts:"
     assert _title(line, "", loop, indent=12) == "parts joined once"
     assert _title(line, "", loop, indent=8) is None
+    assert _title("self.rows = pd.concat([self.rows, part])", "pandas.concat", loop, indent=12) == "parts joined once"
     assert _title("out = np.concatenate([part, pad])", "", loop, indent=12) is None
 
 
@@ -209,6 +265,75 @@ def test_a_loop_over_each_element_is_known_by_its_two_loops() -> None:
     assert _title(line, "", loops, indent=8) is None
     assert _title("out[y, x] = cv2.norm(a, b)", "", loops, indent=16) is None
     assert _title("out[y, k] = 1", "", loops, indent=16) is None
+
+
+def test_elements_that_are_only_copied_are_set_by_rows() -> None:
+    loops = "for row, (ids, _) in enumerate(batch):\n    for col in range(len(ids)):"
+    whole, array = "whole rows, not single elements", "operations on whole arrays"
+    assert _title("tokens[row, col] = ids[col]", "", loops, indent=16) == whole
+    assert _title("mask[row, col] = 1.0", "", loops, indent=16) == whole
+    assert _title("tokens[row][col] = ids[col]", "", loops, indent=16) == whole
+    assert _title("tokens[row, col] = table[ids[col]]", "", loops, indent=16) == array
+    assert _title("tokens[row, 0] = ids[col]", "", loops, indent=16) is None
+    assert _title("tokens[row, col] = ids[col]", "", "for row, ids in pairs:\n    for col in ids:", indent=16) is None
+
+
+LISTS = ("self.items = [tuple(line.split()) for line in f]", "self.items = sorted(rows)", "self.items = rows.tolist()",
+         "self.items: list[int] = []", "self.items = np.unique(rows)")  # fmt: skip
+NO_LISTS = ("self.items = set(rows)", "self.items = {}", "self.items = items", "self.items = ['<pad>', '<unk>']",
+            "self.items, self.table = [], {}", "self.items = {row for row in rows}")  # fmt: skip
+ASKS = ("if cand not in self.items:", "kept = [j for j in cands if j not in self.items]", "return i in self.items")
+
+
+@pytest.mark.parametrize("text", ASKS)
+def test_an_item_is_looked_for_in_a_list_only_if_the_file_makes_it_one(text: str) -> None:
+    title = "a set in place of a list"
+    assert [_title(text, given=[one]) for one in LISTS] == [title] * len(LISTS)
+    assert [_title(text, given=[one]) for one in NO_LISTS] == [None] * len(NO_LISTS)
+    assert [_title(text, given=[LISTS[0], one]) for one in NO_LISTS] == [None] * len(NO_LISTS)
+    assert _title(text) is None
+    assert _title(text.replace("self.items", "items"), given=["items = sorted(rows)"]) is None  # of which function
+    assert _title(text.replace("self.items", "ITEMS"), given=["ITEMS = sorted(rows)"]) == title
+
+
+@pytest.mark.parametrize("text", ["for one in self.items:", "any(a == one for one in self.items)",
+                                  "if a in self.items[i]:", "if self.load(i) in self.items:"])  # fmt: skip
+def test_what_looks_for_nothing_in_the_list_itself_is_not_known(text: str) -> None:
+    assert _title(text, given=LISTS) is None
+
+
+def test_a_list_of_the_dataset_is_made_an_array_once() -> None:
+    for text in ("x = np.array(self.items)[i]", "x = torch.tensor(self.items)"):
+        assert _title(text, given=LISTS) == "the array made once"
+        assert _title(text, given=LISTS, iterable=True) != "the array made once"
+        assert _title(text, given=["self.items = 0.5"]) != "the array made once"  # a number
+    assert _title("x = np.array(self.items[i])", given=LISTS) is None
+
+
+BEFORE = ("image = np.clip(image, -1000, 1000).astype(np.float32)", "image = (image - image.mean()) / image.std()",
+          "image = image / 255.0", "x = (x - self.mean) / self.std")  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BEFORE)
+def test_a_part_is_cut_out_before_the_whole_is_scaled(text: str) -> None:
+    title, name = "the part cut out first", text.split()[0]
+    shape = f"        at = [s - 32 for s in {name}.shape]"
+    cut, box = f"        return {name}[y:y + 32, x:x + 32]", f"        {name} = {name}[box]"
+    scaled, mask = f"        {name} = {name}.astype(np.float32)", f"        {name}[box] = 0"
+    resized, rows = f"        {name} = cv2.resize({name}, (64, 64))", f"        return {name}[None], {name}[0]"
+    for below in ([cut], [box], [shape, scaled, cut], [box, resized]):
+        assert _title(text, below=below) == title
+    many, each = ["        for y in rows:", "    " + cut], [f"        return [{name}[y:y + 9] for y in rows]"]
+    for below in ([], [resized, cut], [mask], [rows], [cut, resized], many, each):
+        assert _title(text, below=below) is None
+    assert _title(f"{name} = np.load(path).astype(np.float32)", "", below=[cut]) is None
+
+
+def test_the_query_stands_above_what_it_fetches() -> None:
+    query = "cursor.execute(\n    'SELECT a FROM t WHERE user = ?', (user,)\n)"
+    assert _title("rows = cursor.fetchall()", "", query) == "an index on the columns of WHERE"
+    assert _title("rows = cursor.fetchall()", "", "cursor.execute('SELECT a FROM t')") is None
+    assert _title("rows = cursor.fetchall()", "", f"{query}\ncursor.execute('SELECT a FROM t')") is None
 
 
 HELD = ("Block", "Conv2d", "Encoder", "encoder")
@@ -273,3 +398,13 @@ def test_the_lines_below_end_with_the_function() -> None:
         line = DrilledLine("data.py", "Clips.boxes", at, "", "", 1, 1.0, 1.0, 1.0)
         above = _function_above(line, lambda file, at: lines[at])
         assert _function_below(line, above, lambda file, at: lines[at]) == below
+
+
+def test_the_statements_that_give_a_name_its_value_are_those_of_the_file() -> None:
+    # fmt: off
+    text = ["", "class Clips:", "    def __init__(self):", "        self.items = [", "            1 for _ in f",
+            "        ]", "        self.a, self.b = [], {}", "        if self.a == 1:", "            print(a=2)"]
+    # fmt: on
+    lines = [f"{one}\n" for one in text]
+    found = _given("data.py", lambda file, at: lines[at] if at < len(lines) else "")
+    assert found == ["self.items = [ 1 for _ in f ]", "self.a, self.b = [], {}"]
