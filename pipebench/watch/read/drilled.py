@@ -70,7 +70,10 @@ def _row(run: Run, stage: StageResult, looks: list[Look], text: Text) -> Drilled
     row = Line("", "", "", stage.name, stage.kind, models=models_of(run, stage.loader))
     for one in run.of_loader(LoaderFound, stage.loader):
         row = row._replace(iterable=one.iterable, dataset=one.dataset)
-    found = (with_known(one, row, text) for one in _lines(places, len(looks), text))
+    sample_s = stage.exclusive_s_per_sample
+    found = (
+        with_known(one, row._replace(took_s=one.share * sample_s), text) for one in _lines(places, len(looks), text)
+    )
     lines = sorted(found, key=lambda one: -one.looks)
     return DrilledRow(stage.loader, stage.name, stage.kind, stage.worker_share, len(looks), unread, tuple(lines))
 

@@ -13,6 +13,7 @@ _NAMED = r"(?:self\.\w+|[rR]?'[^'{}%]+'|[rR]?\"[^\"{}%]+\")"  # a file that has 
 _FILE = rf"\(\s*{_NAMED}\s*[,)]"
 _PARTLY = r"(?![^#]*\b(?:chunksize|iterator|skiprows|nrows)\b)"
 _SELECT = r"\.execute\(\s*[rf]*(?:\"\"\"|'''|['\"])\s*select\b"
+_SLOW_S = 1e-3  # an index finds a row, and a chunk without compression is read, in tens of microseconds
 _QUERIES = ("execute", "fetchall", "fetchone", "fetchmany", "cursor", "dict", "str")
 OPENED = Known(  # docs.python.org/3/library/zipfile.html: each opening reads the directory anew
     re.compile(
@@ -116,6 +117,7 @@ FILES = (
         ),
         r"h5py\.Dataset\.__getitem__$|zarr\.(?:\w+\.)*(?:Async)?Array\.__getitem__$",
         most=None,
+        least_s=_SLOW_S,
     ),
     Known(  # sqlite.org/eqp.html, table and index scans
         re.compile(rf"{_SELECT}[^#]*\bwhere\s+(?!(?:\w+\.)?(?:row)?id\s*=)(?![^#]*\boffset\b)", re.IGNORECASE),
@@ -127,6 +129,7 @@ FILES = (
         ),
         most=0,
         beside=_QUERIES,
+        least_s=_SLOW_S,
     ),
     Known(  # sqlite.org/rowvalue.html, scrolling window queries: rows before the offset are computed, too
         re.compile(rf"{_SELECT}[^#]*\boffset\s*[?:%{{$+]", re.IGNORECASE),
@@ -137,6 +140,7 @@ FILES = (
         ),
         most=0,
         beside=_QUERIES,
+        least_s=_SLOW_S,
     ),
     Known(
         re.compile(rf"\bnp\.load\(\s*{_NAMED}\s*\)\s*\[\s*(?!None\b)\w+\s*\]"),

@@ -7,6 +7,7 @@ that opens, parses or builds something is only known if that is the same for eac
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -51,6 +52,7 @@ class Line(NamedTuple):
     `calls` and `function` are as in DrilledLine, `stage` and `kind` as in DrilledRow. `models` are the names of
     attributes and classes of the dataset's modules that have parameters, and `iterable` says whether `dataset`, by
     its class, is a stream. `given` are the statements of the file that give a name its value.
+    `took_s` is the line's wall time of a sample.
     """
 
     text: str
@@ -65,6 +67,7 @@ class Line(NamedTuple):
     iterable: bool = False
     dataset: str = ""
     given: Sequence[str] = ()
+    took_s: float = math.inf
 
 
 def known(line: Line) -> Known | None:
@@ -88,6 +91,8 @@ def statement(lines: Sequence[str]) -> str:
 
 
 def _is_it(one: Known, line: Line, text: str) -> bool:
+    if line.took_s < one.least_s:
+        return False
     if one.same and not _each_sample(line, text):
         return False
     if one.begins and not _loops(line) and any(map(_LOOP.match, line.below)):

@@ -14,8 +14,8 @@ class Known(NamedTuple):
     (None: it must call what is in `calls`). `same`: it is only slow if the dataset does it for each sample, with what
     does not change. `in_loop`: only in a loop. `begins`: not where a loop follows in the function, which needs the
     line once. `listed`: only where the file makes a list or an array of the name in the pattern's first group. `cut`:
-    only where a part of that name is taken below. `kinds`: only in rows of these kinds. Not `sure`: the text does not
-    tell enough to make it the next step.
+    only where a part of that name is taken below. `kinds`: only in rows of these kinds. `least_s`: only where it takes
+    so many seconds of each sample. Not `sure`: the text does not tell enough to make it the next step.
     """
 
     pattern: re.Pattern[str]
@@ -30,4 +30,5 @@ class Known(NamedTuple):
     listed: bool = False
     cut: bool = False
     kinds: tuple[str, ...] = ()
+    least_s: float = 0.0
     sure: bool = True

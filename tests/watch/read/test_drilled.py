@@ -126,6 +126,22 @@ def test_a_line_that_is_known_to_be_slow_has_what_is_written_instead(line: int, 
         assert not drill("/home/me/data.py", models=[], shards=0).title  # a stream
 
 
+def test_what_a_line_takes_of_a_sample_is_its_share_of_the_rows_time() -> None:
+    """A read of an HDF5 file that is quick has the chunks that it needs."""
+    lines = ["", "    x = self.file['x'][i]\n", *[""] * 9]
+    place = Place("/home/me/data.py", "Clips.__getitem__", 1, "h5py.Dataset.__getitem__")
+    looks = Looks({Fetching(10, 7, 1): _looks({place: 50, None: 50})})
+    worker = [ProcessStarted(10, "worker", 7, 1, 0, "fork"), NewStage(5, StageName("getitem", "Clips.__getitem__"))]
+    run = Run([Process(worker)], ShownTime(), (1,))
+
+    def title(sample_s: float) -> str:
+        stage = StageResult("Clips.__getitem__", "getitem", 1, 100, sample_s, 0.9)
+        return drilled_rows(run, [stage], looks, lambda _, at: lines[at])[0].lines[0].title
+
+    assert title(0.0021) == "chunks that hold what a sample reads"
+    assert not title(0.0019)
+
+
 def test_the_rows_of_a_neural_network_are_told_from_transforms() -> None:
     rows = {
         1: StageName("transform", "Conv2d (1 of 2)"),

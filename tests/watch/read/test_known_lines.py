@@ -336,6 +336,14 @@ def test_the_query_stands_above_what_it_fetches() -> None:
     assert _title("rows = cursor.fetchall()", "", f"{query}\ncursor.execute('SELECT a FROM t')") is None
 
 
+@pytest.mark.parametrize(
+    ("text", "calls", "title"), [one for one in KNOWN if one[2].startswith(("an index", "chunks"))]
+)
+def test_a_query_or_a_read_that_is_quick_has_its_index_and_its_chunks(text: str, calls: str, title: str) -> None:
+    assert _title(text, calls, took_s=0.01) == title
+    assert _title(text, calls, took_s=0.0001) is None
+
+
 HELD = ("Block", "Conv2d", "Encoder", "encoder")
 
 
