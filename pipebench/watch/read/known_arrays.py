@@ -83,7 +83,7 @@ ARRAYS = (
         "weights summed once",
         (
             "All weights are summed for each draw. Sum them once, when the dataset is made, and keep:",
-            "sums = np.cumsum(weights) / np.sum(weights). A draw is np.searchsorted(sums,",
+            "sums = np.cumsum(weights); sums /= sums[-1]. A draw is np.searchsorted(sums,",
             "np.random.random(k), side='right'). random.choices takes a list of them: cum_weights.",
         ),
         r"random\.Random\.choices$|numpy\._sum$",
