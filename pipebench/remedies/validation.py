@@ -15,6 +15,7 @@ PLACE = 10
 _MUCH = 8  # times as many samples in a batch of training
 HOW = ("Run this loop half as often, as in every second pass only, or on a part of its data.",)
 LARGER = "Or, first, give its loader a larger batch_size: a batch has {} here, and {} in training."
+CHEAPER = "Or do the work besides its model{} at less cost: it took about {}."
 LARGER_FIRST = (
     "Give its loader a larger batch_size: a batch has {} here, and {} in training. What that saves was not measured.",
     "Or run this loop half as often, as in every second pass only, or on a part of its data.",

@@ -107,6 +107,17 @@ def between(values: Any, part: str) -> str:
     return f"Between the loops (checkpoints, other work) it took {part}.{_most(values)}"
 
 
+def in_validation(values: Any) -> str:
+    """The sentence on work besides the model in loops that do not train, with its place; "" if it is not known."""
+    if "apart_s" not in values:
+        return ""
+    spent = seconds(values["apart_s"])
+    return (
+        f" Work besides the model (metrics, decoding, plots) took about {spent} of that.{_most(values)} Doing it at "
+        f"less cost, or less often, could save up to {spent} (predicted from looks, not tried)."
+    )
+
+
 def busy_thread(values: Any, spent_s: float, part: str) -> str:
     """The sentence on a thread of the script that keeps the interpreter from the loop, which it held up for `part`."""
     thread = f"the thread {printable(values['thread'])}"

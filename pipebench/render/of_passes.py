@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipebench.render import in_loop
 from pipebench.render.frameworks import made_anew, setting
 from pipebench.render.watch_notes import keeps_graphs
 from pipebench.results.account import LITTLE, Cause
@@ -104,7 +105,7 @@ def validation(one: Cause, values: Any, part: str) -> str:
             f" Besides loading, a sample takes {seconds(values['sample_s'])} there, and {seconds(values['trained_s'])} "
             f"in training. Larger batches could save about {seconds(values['larger_s'])} (predicted, not tried)."
         )
-    said += _less_often(values)
+    said += in_loop.in_validation(values) + _less_often(values)
     if (waits := values.get("waits_s", 0.0)) >= LITTLE * one.s > 0:
         said += f" Up to {seconds(waits)} of that could be saved by faster loading (predicted, not tried)."
     if "graphs" in values:

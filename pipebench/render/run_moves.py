@@ -87,6 +87,10 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
         f"do the work besides training{at(move, 'called in ')} less often, or {otherwise(move.rests)}. Now it takes "
         f"{seconds(move.took_s or 0.0)} of the run"
     ),
+    "do-less-in-validation": lambda move: (
+        f"in the loops that do not train, do the work besides the model{at(move)} at less cost, or less often. Now it "
+        f"takes about {seconds(move.took_s or 0.0)} of the run"
+    ),
     "keep-less": lambda move: (
         "find what the loop keeps from one iteration to the next, and detach it or drop it: a hidden state or a loss "
         "with its graph, a list of outputs, a hook that is registered again"

@@ -233,7 +233,16 @@ def _first_move(move: NextMove) -> str | None:
 
 _NEW_WORKERS = ("load-validation-faster", "prepare-in-workers")  # moves that may bring workers besides
 # moves to which no command of ours adds anything
-_KNOWN = ("keep-less", "vectorise", "less-python", "switch-off", "collect-less", "end-gradients", "divide-stream")
+_KNOWN = (
+    "keep-less",
+    "vectorise",
+    "less-python",
+    "switch-off",
+    "collect-less",
+    "end-gradients",
+    "divide-stream",
+    "do-less-in-validation",
+)
 # what `pipebench advise` tries on the running training
 _TRIED = {
     "set-num-workers", "raise-num-workers", "lower-num-workers", "make-stage-cheaper", "make-hand-off-cheaper",

@@ -60,7 +60,8 @@ class NextMove:
         "batch-by-length",
         "keep-less", "make-dataset-once", "read-without-lock", "keep-outputs", "free-the-interpreter", "vectorise",
         "less-python", "switch-off", "no-workers", "validate-less-often", "larger-batches", "collect-less",
-        "end-gradients", "validate-in-larger-batches", "more-threads", "make-batches-cheaper", "do-less-between",
+        "end-gradients", "validate-in-larger-batches", "do-less-in-validation", "more-threads", "make-batches-cheaper",
+        "do-less-between",
     ]  # fmt: skip
     usable_cores: float
     workers: int = 0

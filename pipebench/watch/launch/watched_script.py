@@ -130,6 +130,7 @@ class WatchedScript:
 
     def _looks_by(self, looker: LoopLooker) -> None:
         looker.early, looker.gradients = self.loop.early, self.loop.gradients
+        looker.trains = self.loop.trains.__contains__
         self.loop.gradients.walks = True
 
     def _number_of(self, iterator: Any) -> int | None:

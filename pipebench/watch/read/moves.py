@@ -280,6 +280,7 @@ _OF_RUN = {
     "busy-thread": "free-the-interpreter",
     "loading-takes-cores": "make-stage-cheaper", "outside-loops": "do-less-between",
 }  # fmt: skip
+_APART = "do-less-in-validation"
 FIRST = ("left-on", "each-gives-all")  # causes with which all others hold, and which come before them
 _AT_LOADER = ("keep-workers", "load-validation-faster", "validate-in-larger-batches")  # where their loader is made
 
@@ -294,9 +295,11 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
     if first is None:
         return None
     action = "no-workers" if "saved_s" in first.values else _OF_RUN.get(first.code)
-    action = _of_untrained(first, action) if first.code == "validation" else action
-    action = "make-batches-cheaper" if action == "prepare-in-workers" and "no_loader" in first.values else action
     place: dict[str, Any] = {name: first.values[name] for name in ("function", "file", "line") if name in first.values}
+    if first.code == "validation":
+        action = _of_untrained(first, action)
+        place = {**place, "took_s": first.values["apart_s"]} if action == _APART else {}
+    action = "make-batches-cheaper" if action == "prepare-in-workers" and "no_loader" in first.values else action
     place |= _of_line(first.values)
     place |= {"rests": True} if "rests" in first.values else {}
     if action is None:
@@ -314,7 +317,7 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         usable_cores,
         workers=int(first.values.get("workers", 0)),
         loader=first.loader,
-        took_s=first.s,
+        took_s=place.pop("took_s", first.s),
         setting=str(setting) if setting is not None else None,
         to_workers=int(more) if more is not None else None,
         **place,
@@ -395,6 +398,9 @@ def in_its_words(move: NextMove | None, result: WatchResult) -> NextMove | None:
 
 
 def _of_untrained(one: Cause, faster: str | None) -> str | None:
-    """What could save most of the loops that do not train: faster loading, larger batches, or half as many."""
-    known = {"waits_s": faster, "larger_s": "validate-in-larger-batches", "seldom_s": "validate-less-often"}
+    """What could save most of the loops that do not train: faster loading, larger batches, less work, or fewer."""
+    known = {
+        "waits_s": faster, "larger_s": "validate-in-larger-batches", "seldom_s": "validate-less-often",
+        "apart_s": _APART,
+    }  # fmt: skip
     return known[max(known, key=lambda name: float(one.values.get(name, 0.0)))]

@@ -1,4 +1,7 @@
-"""The cause of loops that do not train, such as validation: slow loading, small batches, or too many of them. Pure."""
+"""The cause of loops that do not train, such as validation: slow loading, small batches, metrics, or too many of them.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ from statistics import fmean
 from pipebench.results.account import STARTING, AccountRow, Cause
 from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.account import START_REASONS
+from pipebench.watch.read.beside_model import beside_model, shares_loop
 from pipebench.watch.read.gather import NO_LOADER, Run, loaders_found
 from pipebench.watch.read.of_causes import MATTERS, Seen
-from pipebench.watch.read.together import in_steps
 from pipebench.watch.record.lines import LoaderFound
 
 _LARGE = 0.2  # of the loops: less is usual, if it hardly waits
@@ -30,19 +33,19 @@ def validation(seen: Seen) -> Iterable[Cause]:
         counts: dict[str, str | int | float] = {"passes": row.passes or 0, **({"workers": one.workers} if one else {})}
         if seen.result.loaders_in_loop == (NO_LOADER,):
             counts["kept"] = 1  # training takes no batch from a loader: it may use these
-        counts |= _small_batches(seen, row, one, described)
+        apart = beside_model(seen, row, one)
+        counts |= apart or _small_batches(seen, row, one, described)
         counts |= {"graphs": 1} if one is not None and keeps_graphs(seen.run, one) else {}
         counts |= _how_often(seen, row)
         saved = None if row.recoverable_s is None else waits  # the start-up of its workers is a cause of its own
-        others = [float(counts[name]) for name in ("larger_s", "seldom_s") if name in counts]
+        others = [float(counts[name]) for name in ("larger_s", "seldom_s", "apart_s") if name in counts]
         saved = max([saved or 0.0, *others]) if others else saved
         yield Cause("validation", row.s, saved, row.loader, {**counts, "waits_s": waits})
 
 
 def keeps_graphs(run: Run, one: LoaderResult) -> bool:
     """Whether a loop that does not train keeps graphs for gradients in its forward that nobody was seen to ask for."""
-    shared = {outer[0] for outer, _ in run.around} | set[int]().union(*map(set, in_steps(run)))
-    if one.training or one.loader in shared:
+    if shares_loop(run, one):
         return False
     lines = run.looks(one.loader)
     kept, met = sum(line.kept for line in lines), sum(line.later_looks for line in lines)

@@ -55,7 +55,8 @@ class PlaceLooks(NamedTuple):
     where the line is, if not in the file of the loop. `after` is true where Python loops of the user's own code ran
     after that call and before the backward: the clock takes that for forward, too. Both are true below the optimiser's
     last step in a loop without a loader: there, an iteration begins with that step. The first `own` of the functions
-    are the user's.
+    are the user's. In loops that have not trained so far, `apart` is true where Python was at work besides the model:
+    see `works_apart`.
     """
 
     line: int
@@ -68,6 +69,7 @@ class PlaceLooks(NamedTuple):
     file: str = ""
     after: bool = False
     own: int = 0
+    apart: bool = False
 
 
 class ModuleLooks(NamedTuple):

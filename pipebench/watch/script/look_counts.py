@@ -27,6 +27,7 @@ class Key(NamedTuple):
     file: str = ""
     after: bool = False
     own: int = 0
+    apart: bool = False
 
 
 class PlaceCount:
@@ -61,6 +62,7 @@ class OfLoader:
     met: dict[CodeType, dict[int, tuple[int, int]]] = field(default_factory=dict)  # see `note_first`
     sought: bool = False  # whether a look has met forward, and no model yet
     trained: dict[CodeType, int] = field(default_factory=dict)  # the same to the last step, without a loader
+    calling: set[CodeType] = field(default_factory=set)  # what led to a model's call, in a loop that has not trained
 
     def emptied(self) -> OfLoader:
         """The same after it was written: what it has learned of the loop stays."""

@@ -54,7 +54,7 @@ from pipebench.watch.script.loop_place import (
     own_calls,
     taking,
 )
-from pipebench.watch.script.own_line import OwnLine, line_of_sampler, own_line
+from pipebench.watch.script.own_line import OwnLine, line_of_sampler, own_line, works_apart
 from pipebench.watch.script.own_python import placed
 from pipebench.watch.script.switching import Switching
 from pipebench.watch.script.unused_gradients import UnusedGradients
@@ -90,12 +90,14 @@ class _Loop(NamedTuple):
 class LoopLooker:
     """Looks at the thread that takes batches. `came` is called by it for each batch, and `left` at a pass's end.
 
-    `early` says of a loader whether its loop trains, and the present iteration has not come to its backward yet.
+    `trains` says of a loader whether its loop has trained so far. `early` says whether it has, and has not come to the
+    backward of its present iteration yet.
     """
 
     def __init__(self, recording: Recording, each_s: float) -> None:
         self.recording, self.each_s = recording, each_s
         self.early: Callable[[int], bool] = lambda loader: False
+        self.trains: Callable[[int], bool] = lambda loader: False
         self.gradients = UnusedGradients()
         self._switching = Switching()
         self.others, self.collected = BusyThreads(recording, self._switching), FullCollections()
@@ -113,6 +115,7 @@ class LoopLooker:
         self._of: dict[int, OfLoader] = {}
         self._before: tuple[Key, int, int, int] | None = None
         self._line: OwnLine | None = None  # where the present look found Python at work, if that is before a backward
+        self._apart = False  # whether it did besides the model, in a loop that has not trained
         self._looks = self._searched = 0  # so far, by the threads before each fork, too
         self._due = self._used = 0  # of the next look: its moment, and what the loop's thread needs until then at most
         self._began = time.monotonic()
@@ -295,6 +298,7 @@ class LoopLooker:
         self._in_model_or_sampler(loop, place, frame, again)
         early = loop is not None and place is not None and not again and self.early(loop.loader)
         self._line = own_line(frame, loop.frame, loop.inside) if loop is not None and early else None
+        self._apart = loop is not None and self._works_apart(loop, place, frame)
         iterated = loop.loader if loop is not None and loop.loader != BETWEEN else None
         self.others.look(iterated, frames)
         del frame, frames  # else this thread would free what is local there, if that returns while another one runs
@@ -316,7 +320,7 @@ class LoopLooker:
         if now < 0 or (len(found) >= MOST_PLACES and key not in found):
             self._before = None
             return False
-        began = key._replace(functions=key.functions[:1], own=0)
+        began = key._replace(functions=key.functions[:1], own=0, apart=False)
         before, self._before = self._before, (began, loop.turn, now, cpu)
         same = before is not None and before[:2] == (began, loop.turn)
         if again and not same:
@@ -361,9 +365,17 @@ class LoopLooker:
             return
         if not self.early(loop.loader):
             own.later_looks += place.models
+            if place.models and not self.trains(loop.loader):
+                own.calling.update(code for code, _ in place.path)
             own.graphs.note(frame, loop.frame)
         elif place.models:
             own.frozen.note(module_calls(frame, loop.frame), self.gradients)
+
+    def _works_apart(self, loop: _Loop, place: Place | None, frame: FrameType | None) -> bool:
+        own = self._of.get(loop.loader)
+        if own is None or place is None or place.trains or loop.loader == BETWEEN or self.trains(loop.loader):
+            return False
+        return place.python or works_apart(frame, loop.frame, loop.inside, own.calling)
 
     def _key(self, loop: _Loop, own: OfLoader, place: Place, again: bool) -> Key | None:
         """Where a look is counted. None: at training, of which forward is only counted."""
@@ -377,6 +389,8 @@ class LoopLooker:
             return told(own, place, late, early=True)._replace(after=True)
         if loop.loader == BETWEEN:
             return told(own, place, 0, early=False)
+        if not (forward or trains) and not self.trains(loop.loader):
+            return told(own, place, 0, early=False)._replace(apart=self._apart)
         if not (forward or trains):
             return Key(place.line, place.functions, own=own_calls(place.path, 0))
         if forward and place.models:

@@ -10,6 +10,7 @@ import functools
 import itertools
 import os
 import sys
+from collections.abc import Collection
 from types import CodeType, FrameType
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ _METHODS = frozenset({
     "appendleft", "copy", "extend", "insert", "popleft", "join", "encode", "decode", "loads", "dumps", "read",
     "write", "sleep",
 })  # fmt: skip
+_WAITS_FOR_TENSORS = ("tolist", "item", "cpu", "numpy", "int", "float")  # of these, a device may be at work
 _JOINS = ("stack", "cat", "concat", "concatenate", "hstack", "vstack")  # Python work, if they join a list of many
 _BARE = ("LOAD_GLOBAL", "LOAD_NAME")
 _LOADS = ("LOAD_ATTR", "LOAD_METHOD", *_BARE, "LOAD_FAST", "LOAD_DEREF")
@@ -79,6 +81,31 @@ def line_of_sampler(frame: FrameType | None) -> OwnLine | None:
     return None
 
 
+def works_apart(frame: FrameType | None, loop: int, inside: range | None, calling: Collection[CodeType]) -> bool:
+    """Whether Python of the user's own is at work besides a model, or a library that it calls and that is no torch.
+
+    The frame is in no model. `calling` are functions that lead to a model's call: a library's, as of text generation,
+    are a part of that. `loop` and `inside` are as in `own_line`.
+    """
+    inner: list[CodeType] = []
+    for one in outwards(frame):
+        code = one.f_code
+        if not owner(code.co_filename):
+            called = _by_itself(one, loop, inside) if not inner else _by_any_library(inner, calling)
+            return called is not None and called.rpartition(".")[2] not in _WAITS_FOR_TENSORS
+        if id(one) == loop:
+            return False
+        inner.append(code)
+    return False
+
+
+def _by_any_library(inner: list[CodeType], calling: Collection[CodeType]) -> str | None:
+    """As `_by_library`, also where another library calls the one that is known, as one for pictures or metrics."""
+    if _trains(inner) or any(code in calling for code in inner):
+        return None
+    return _by_library(inner) or _by_library(inner[:1])
+
+
 def _name(code: CodeType) -> str:
     name = plain_name(code.co_qualname)
     return "" if name.startswith("<") else name
@@ -86,13 +113,17 @@ def _name(code: CodeType) -> str:
 
 def _by_library(inner: list[CodeType]) -> str | None:
     """What the line calls, of which the frames are `inner`, the deepest first. None: it is, or may be, training."""
-    if any(part in code.co_filename for code in inner for part in _TRAINS):
+    if _trains(inner):
         return None
     first = inner[-1].co_filename
     name = owner(first)
     standard = not first.startswith("<") and name in sys.stdlib_module_names
     known = name in _LIBRARIES or (standard and name not in _WAITS)
     return f"{name}.{plain_name(inner[-1].co_qualname).rpartition('.')[2]}" if known else None
+
+
+def _trains(inner: list[CodeType]) -> bool:
+    return any(part in code.co_filename for code in inner for part in _TRAINS)
 
 
 def _by_itself(frame: FrameType, loop: int, inside: range | None) -> str | None:

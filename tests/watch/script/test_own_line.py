@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from pipebench.watch.script.own_line import OwnLine, own_line
+from pipebench.watch.script.own_line import OwnLine, own_line, works_apart
 
 
 def _stacks(queue):
@@ -107,12 +107,54 @@ NUMPY, TORCH = "/lib/site-packages/numpy/core.py", "/lib/site-packages/torch/"
     ],
 )
 def test_a_library_is_no_line_of_the_users_own_and_what_trains_is_none(inner, calls):
+    found = own_line(_below(inner), 0, None)
+    assert (found and (found.function, found.calls)) == (None if calls is None else ("_calls_a_layer", calls))
+
+
+def _below(inner):
+    """The frame of a line of the user's that calls these functions, the first one first."""
     frame = _frame(_calls_a_layer)
     for function, file in inner:
         at = SimpleNamespace(f_code=function.__code__.replace(co_filename=file), f_lasti=0, f_lineno=1, f_back=frame)
         frame = at
-    found = own_line(frame, 0, None)
-    assert (found and (found.function, found.calls)) == (None if calls is None else ("_calls_a_layer", calls))
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("function", "opname", "apart"),
+    [
+        (_lists, "CALL", True),
+        (_fills, "STORE_SUBSCR", True),
+        (_multiplies, "CALL", False),  # the model's own, as far as is known
+        (_reads, "CALL", False),  # a device may be at work until then
+    ],
+)
+def test_besides_a_model_python_is_at_work_but_for_waits_for_its_outputs(function, opname, apart):
+    assert works_apart(_frame(function, opname), 0, None, ()) is apart
+
+
+PICTURES = "/lib/site-packages/torchvision/utils.py"
+
+
+@pytest.mark.parametrize(
+    ("inner", "apart"),
+    [
+        ([(_stacks, NUMPY)], True),
+        ([(_lists, PICTURES), (_stacks, "/lib/site-packages/PIL/Image.py")], True),  # as `save_image`
+        ([(_lists, PICTURES)], False),
+        ([(_reads, f"{TORCH}nn/modules/module.py"), (_stacks, NUMPY)], False),
+        ([(_lists, f"{TORCH}distributed/c10d.py")], False),  # a wait for other ranks
+    ],
+)
+def test_libraries_that_are_no_torch_are_at_work_besides_a_model(inner, apart):
+    assert works_apart(_below(inner), 0, None, ()) is apart
+
+
+def test_a_library_that_led_to_the_models_call_is_a_part_of_it():
+    """As generating a text, which calls the model many times."""
+    frame = _below([(_lists, "/lib/site-packages/transformers/generation.py"), (copy.deepcopy, copy.__file__)])
+    assert works_apart(frame, 0, None, ())
+    assert not works_apart(frame, 0, None, {frame.f_back.f_code})
 
 
 def test_a_comprehension_has_the_name_of_its_function_and_the_loops_of_others_are_no_line():
