@@ -10,12 +10,14 @@ from collections.abc import Sequence
 
 from pipebench.remedies.seen import WORTH, Seen, account_s, without
 from pipebench.results.advice import Change, Finding, Place
+from pipebench.units import code_place, printable, seconds
 
 PLACE = 10
 _MUCH = 8  # times as many samples in a batch of training
 HOW = ("Run this loop half as often, as in every second pass only, or on a part of its data.",)
 LARGER = "Or, first, give its loader a larger batch_size: a batch has {} here, and {} in training."
 CHEAPER = "Or do the work besides its model{} at less cost: it took about {}."
+CHEAPER = "Or do the work besides its model at less cost: it took about {} ({})."
 LARGER_FIRST = (
     "Give its loader a larger batch_size: a batch has {} here, and {} in training. What that saves was not measured.",
     "Or run this loop half as often, as in every second pass only, or on a part of its data.",
@@ -39,6 +41,10 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
             how=tuple(one.format(values["batch"], values["trains"]) for one in LARGER_FIRST),
         )  # fmt: skip
     how = (*HOW, LARGER.format(values["batch"], values["trains"])) if "batch" in values else HOW
+    if "apart_s" in values:
+        where = code_place(str(values["file"]), int(values["line"]))
+        told = f"{printable(str(values['function']))}, called in {where}" if "function" in values else where
+        how = (*how, CHEAPER.format(seconds(float(values["apart_s"])), told))
     return Change(
         "validation", {}, f"saves {spent / 2:.1f} of {spent:.1f} s", predicted=predicted,
         title="validation half as often", how=how, at=at, of_script=True,

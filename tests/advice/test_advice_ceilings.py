@@ -170,6 +170,16 @@ def _validating(batch):
     return replace(found, watched=replace(found.watched, account=replace(found.watched.account, causes=(cause,))))
 
 
+@pytest.mark.parametrize(("more", "told"), [({"function": "rank"}, "rank, called in eval.py:9"), ({}, "eval.py:9")])
+def test_work_besides_the_model_is_said_to_be_a_way_too(more, told):
+    run = _validating(64)
+    cause = Cause("validation", 20.0, 15.0, 2, {"apart_s": 15.0, "file": "/home/me/eval.py", "line": 9, **more})
+    run = replace(run, watched=replace(run.watched, account=replace(run.watched.account, causes=(cause,))))
+    assert validation.propose(run, []).how == (
+        *validation.HOW, f"Or do the work besides its model at less cost: it took about 15.0 s ({told}).",
+    )  # fmt: skip
+
+
 def test_larger_batches_come_first_where_those_of_validation_are_much_smaller():
     for batch in (1, 8):
         found = validation.propose(_validating(batch), [])
