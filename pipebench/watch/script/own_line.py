@@ -23,6 +23,8 @@ _DRAWS = "_next_index"  # of torch's iterators: it asks the batch sampler
 _TRAINS = tuple(_TORCH + one for one in ("autograd", "nn", "optim", "amp", "_dynamo"))
 # Libraries whose functions are no layers. Those of the standard library have no folder of installed packages.
 _LIBRARIES = ("numpy", "scipy", "PIL", "cv2", "pandas", "sklearn", "skimage", "matplotlib")
+# Libraries that judge, decode or show what a model gave: these compute no model themselves.
+_JUDGE = ("torchmetrics", "evaluate", "nltk", "sacrebleu", "rouge_score", "jiwer", "pycocotools", "tokenizers")
 _WAITS = ("threading", "queue", "selectors", "multiprocessing", "concurrent", "subprocess", "socket", "asyncio", "ssl")
 # Functions in C, which leave no frame. Of these names torch has none that a model computes with.
 _BUILT_IN = frozenset({
@@ -103,6 +105,8 @@ def _by_any_library(inner: list[CodeType], calling: Collection[CodeType]) -> str
     """As `_by_library`, also where another library calls the one that is known, as one for pictures or metrics."""
     if _trains(inner) or any(code in calling for code in inner):
         return None
+    if (name := owner(inner[-1].co_filename)) in _JUDGE:
+        return name
     return _by_library(inner) or _by_library(inner[:1])
 
 

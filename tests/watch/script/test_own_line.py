@@ -142,6 +142,7 @@ PICTURES = "/lib/site-packages/torchvision/utils.py"
         ([(_stacks, NUMPY)], True),
         ([(_lists, PICTURES), (_stacks, "/lib/site-packages/PIL/Image.py")], True),  # as `save_image`
         ([(_lists, PICTURES)], False),
+        ([(_lists, "/lib/site-packages/jiwer/measures.py")], True),
         ([(_reads, f"{TORCH}nn/modules/module.py"), (_stacks, NUMPY)], False),
         ([(_lists, f"{TORCH}distributed/c10d.py")], False),  # a wait for other ranks
     ],
