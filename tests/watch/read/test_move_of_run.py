@@ -34,7 +34,7 @@ def _of_run(*causes: Cause) -> str | None:
         ),
         (
             Cause("callbacks", 4.9, 4.9, values={"function": "save", "file": "/home/me/train.py", "line": 31}),
-            "do the work besides training (save, train.py:31) less often, or at less cost. Now it takes 4.90 s of "
+            "do the work besides training (save, called in train.py:31) less often, or at less cost. Now it takes 4.90 s of "
             "the run.",
         ),
         (
