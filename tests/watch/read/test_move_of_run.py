@@ -34,8 +34,8 @@ def _of_run(*causes: Cause) -> str | None:
         ),
         (
             Cause("callbacks", 4.9, 4.9, values={"function": "save", "file": "/home/me/train.py", "line": 31}),
-            "do the work besides training (save, called in train.py:31) less often, or at less cost. Now it takes 4.90 s of "
-            "the run.",
+            "do the work besides training (save, called in train.py:31) less often, or at less cost. Now it takes 4.90 "
+            "s of the run.",
         ),
         (
             Cause("dataset-anew", 9.0, 9.0, 1, {"function": "Xray.__init__", "file": "train.py", "line": 27}),
