@@ -46,8 +46,8 @@ HOUSE = {
     "watch.script": "made dividing nested_columns held_models described lost_workers wait_parts arrivals "
     "training_device device_idle main_thread own_steps passes unused_gradients phases backward ranks loop_place "
     "own_python own_line frozen_modules unused_graphs full_collections switching busy_threads look_counts around_loop "
-    "forks loop_looks loop_spans without_loader left_on gradient_rows optimisers relays same_samples spawned_workers "
-    "transfers iterators webdataset_loader",
+    "forks loop_looks watched_next loop_spans without_loader left_on gradient_rows optimisers relays same_samples "
+    "spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting leaving alike dealing in_step edits examining memo asked compared chains row_pieces "
     "row_code indexing pictures arms stretches open_files passes session patching",
@@ -55,8 +55,8 @@ HOUSE = {
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described begins device_idle like_a_device in_loop together settled chains all_made "
     "collectives bound bound_of_ranks known_row known_files known_arrays known_table known_lines drilled slow_line "
-    "hand_off script_cpu costs over_time loop_clock host_use known_move moves locks prepared account verdict waiting "
-    "stalls series each_loader growing "
+    "hand_off script_cpu costs over_time loop_clock host_use known_move moves moves_of_run locks prepared account verdict "
+    "waiting stalls series each_loader growing "
     "of_causes full_collections cores_taken pass_causes given_by_each in_vain small_batches few_threads "
     "after_model own_lines beside_model untrained loop_causes without_workers warming slower_steps frozen_modules "
     "busy_threads causes notes summary one_of_ranks "

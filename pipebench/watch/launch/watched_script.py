@@ -24,12 +24,13 @@ from pipebench.watch.script.iterators import (
     watch_dataloader,
     watch_torchdata,
 )
-from pipebench.watch.script.loop_looks import RARELY_S, LoopLooker, watch_next
+from pipebench.watch.script.loop_looks import RARELY_S, LoopLooker
 from pipebench.watch.script.loop_spans import LoopSpans
 from pipebench.watch.script.optimisers import watch_optimisers
 from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.script.ranks import PROCESS_GROUP, watch_process_group
 from pipebench.watch.script.transfers import COMPILING, TRACING, leave_out, watch_compiling
+from pipebench.watch.script.watched_next import watch_next
 from pipebench.watch.script.webdataset_loader import WEBLOADER, watch_webloader
 from pipebench.watch.stages import labels, library_calls
 

@@ -28,7 +28,6 @@ from pipebench.watch.read.in_vain import in_vain
 from pipebench.watch.read.locks import at_lock
 from pipebench.watch.read.loop_causes import callbacks, left_on, optimiser, padding, preparing, training
 from pipebench.watch.read.moves import (
-    FIRST,
     LEAST_CORES,
     USED_UP,
     cores_of,
@@ -38,6 +37,7 @@ from pipebench.watch.read.moves import (
     slow_hand_off,
 )
 from pipebench.watch.read.moves import busy as busy_of
+from pipebench.watch.read.moves_of_run import FIRST
 from pipebench.watch.read.of_causes import MATTERS, Seen, stage_values, without_core_s
 from pipebench.watch.read.own_lines import in_python
 from pipebench.watch.read.pass_causes import LARGE_ONCE, dataset_anew, sampler, start_up

@@ -19,6 +19,7 @@ NESTED = Known(
         "Python visits each element. Write it for the whole array in NumPy or torch; where no",
         "operation fits, numba.njit compiles the loops.",
     ),
+    anywhere=True,
 )
 FILLED = Known(
     re.compile(""),
@@ -53,6 +54,7 @@ ARRAYS = (
         ),
         r"pandas\.",
         most=None,
+        anywhere=True,
     ),
     Known(  # a row becomes a Series, of objects where types differ
         re.compile(r"\.i?loc\[(?![^\],]*:|(?:[^\[\]]|\[[^\]]*\])*(?:[=!<>]=|[<>]|\.(?:eq|isin)\())"),
@@ -63,6 +65,7 @@ ARRAYS = (
         ),
         r"pandas\.",
         most=None,
+        alone=("pandas builds an object for each row. Index arrays: frame[names].to_numpy(), made once.",),
     ),
     Known(  # github.com/numpy/numpy/pull/9855; `shuffle` in the reference of `numpy.random.Generator.choice`
         re.compile(r"\b(?:np|numpy)\.random\.choice\((?=[^#]*replace\s*=\s*False)(?![^#]*\bp\s*=)"),
@@ -73,6 +76,21 @@ ARRAYS = (
             "draw the same numbers: rng = np.random.default_rng(torch.initial_seed()). To draw a few,",
             "random.sample(range(n), size) is enough: torch seeds it in each worker.",
         ),
+        alone=(
+            "np.random.choice permutes all numbers to draw a few; rng.choice(n, size, replace=False,",
+            "shuffle=False) does not, with rng = np.random.default_rng(), made once.",
+        ),
+    ),
+    Known(  # numpy/random/mtrand.pyx: `cdf = p.cumsum()`, and then a search in it, for each call
+        re.compile(r"\.choice\((?=[^#]*\bp\s*=)(?![^#]*replace\s*=\s*False)"),
+        "weights summed up once",
+        (
+            "NumPy's choice checks and sums up all weights in each call. Keep sums = np.cumsum(weights);",
+            "a draw is np.searchsorted(sums, sums[-1] * np.random.random(size), side='right'). Where",
+            "a few weights change between draws, a tree of sums takes few operations for each.",
+        ),
+        kinds=("loop",),
+        anywhere=True,
     ),
     Known(  # numpy/random/mtrand.pyx, `choice`: the sums of `p`, and a place in them, found in the same way
         re.compile(
@@ -205,6 +223,7 @@ ARRAYS = (
         ),
         r"numpy\.(?:append|vstack|hstack|concatenate|atleast_\w+)|pandas\.concat$",
         in_loop=True,
+        anywhere=True,
     ),
     Known(  # numpy.org/doc/stable/reference/generated/numpy.vectorize.html: "essentially a for loop"
         re.compile(r"\bnp\.(?:vectorize|apply_along_axis|frompyfunc)\("),
@@ -215,6 +234,7 @@ ARRAYS = (
         ),
         r"numpy\.(?:vectorize|apply_along_axis)",
         most=9,
+        anywhere=True,
     ),
     Known(  # pillow.readthedocs.io/en/stable/reference/PixelAccess.html: "fairly slow"
         re.compile(r"\.(?:getpixel|putpixel)\(|\b(?:list|np\.(?:as)?array)\(\s*[\w.]+\.getdata\(\)\s*[,)]"),

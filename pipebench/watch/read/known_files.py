@@ -27,6 +27,7 @@ OPENED = Known(  # docs.python.org/3/library/zipfile.html: each opening reads th
     ),
     r"h5py\.File|zarr\.|tarfile\.TarFile\.(?:open|\w+open|__init__)|zipfile\.ZipFile\.__init__|xarray\.|pyarrow\.|rasterio\.",
     same=True,
+    alone=("The same file is opened again and again. Open it once, before the loop.",),
 )
 FILES = (
     Known(  # `CvCapture_FFMPEG::seek` goes back to a key frame and grabs (modules/videoio/src/cap_ffmpeg_impl.hpp)
@@ -47,6 +48,7 @@ FILES = (
         ),
         r"numpy\.",
         most=None,
+        anywhere=True,
     ),
     Known(  # numpy.org/doc/stable/reference/generated/numpy.load.html: an array is read when its key is asked for
         re.compile(r"\bself\.\w+\[[^\]]+\]"),
@@ -75,6 +77,7 @@ FILES = (
         r"json\.|yaml\.|pandas\.|xml\.|scipy\.|numpy\.|torch\.load|pickle\.|codecs\.",
         beside=("open", "read"),
         same=True,
+        alone=("The same file is read and parsed again and again. Do it once, before the loop.",),
     ),
     Known(
         re.compile(rf"\bopen{_FILE}[^#]*?(?:\.readlines\(\)|\.read\(\)\.split(?:lines)?\([^()]*\))\s*\["),
@@ -106,6 +109,7 @@ FILES = (
         ("The whole array is read before it is indexed. Index the file's own array: f[name][index].",),
         r"h5py\.|zarr\.",
         most=None,
+        anywhere=True,
     ),
     Known(  # docs.h5py.org/en/stable/high/dataset.html#chunked-storage: a chunk is read and unpacked as a whole
         re.compile(r"\["),
@@ -152,6 +156,7 @@ FILES = (
         r"numpy\.load$",
         most=None,
         same=True,
+        anywhere=True,
     ),
     Known(  # nipy.org/nibabel/images_and_memory.html
         re.compile(r"\.get_fdata\([^)]*\)\s*\[(?!\s*(?:None|np\.newaxis|\.\.\.))"),

@@ -16,6 +16,8 @@ class Known(NamedTuple):
     line once. `listed`: only where the file makes a list or an array of the name in the pattern's first group. `cut`:
     only where a part of that name is taken below. `kinds`: only in rows of these kinds. `least_s`: only where it takes
     so many seconds of each sample. Not `sure`: the text does not tell enough to make it the next step.
+    In a loop that makes its batches itself, `alone` is said in place of `how`; what has none and does not hold
+    `anywhere` is not told there.
     """
 
     pattern: re.Pattern[str]
@@ -32,3 +34,5 @@ class Known(NamedTuple):
     kinds: tuple[str, ...] = ()
     least_s: float = 0.0
     sure: bool = True
+    alone: tuple[str, ...] = ()
+    anywhere: bool = False

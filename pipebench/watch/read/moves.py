@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from pipebench.predict.asked import USUAL_HAND_OFF_S, hand_off_s
 from pipebench.predict.loader import short_pass
@@ -13,7 +12,6 @@ from pipebench.predict.more_workers import more_workers
 from pipebench.predict.passports import foreign_known, passport_of
 from pipebench.predict.planning import foreseen
 from pipebench.predict.room import PREFETCH_FACTOR, Room
-from pipebench.results.account import Cause, largest_saving
 from pipebench.results.costs import Passport
 from pipebench.results.hand_off import HandOff
 from pipebench.results.host_use import HostUse
@@ -30,7 +28,6 @@ _OF_OTHERS = 0.5  # of a core, used by others: then what a change brings depends
 _BESIDE_OTHERS = 1.1  # what it must bring without them then
 _MOSTLY = 0.5  # of its time, a worker neither computes nor wants a core
 USED_UP = 0.9  # of the usable cores
-_WORTH_WORKERS = 0.2  # of work in a loop without a loader: what workers of one must save to be named
 LEAST_CORES = 0.1  # of a core: what another worker needs at least, however much it sleeps
 
 
@@ -263,91 +260,8 @@ def _of_stage(move: NextMove, main: LoaderResult, stage: StageResult, foreign: f
     return replace(move, sample_s=main.sample_s or 0.0, foreign_cores=foreign)
 
 
-_BY_CORES = ("raise-num-workers", "make-stage-cheaper", "set-num-workers")
-# cause of the whole run -> the move that it asks for. Those of the others follow from the iteration.
-_OF_RUN = {
-    "start-up": "keep-workers", "warm-up": "keep-workers", "new-iterators": "keep-iterator",
-    "dataset-anew": "make-dataset-once", "shared-lock": "read-without-lock",
-    "validation": "load-validation-faster", "callbacks": "do-less-in-the-loop", "prepare": "prepare-in-workers",
-    "python-loops": "vectorise", "own-lines": "less-python", "left-on": "switch-off",
-    "garbage-collection": "collect-less", "small-batches": "larger-batches", "few-threads": "more-threads",
-    "padding": "pad-to-longest", "unequal-lengths": "batch-by-length", "few-cores": "use-all-cores",
-    "each-makes-all": "divide-first", "each-gives-all": "divide-stream", "made-in-vain": "select-first",
-    "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly",
-    "periodic-stalls": "raise-prefetch-factor", "head-of-line": "any-order",
-    "workers-compete": "lower-num-workers", "slower-steps": "keep-less",
-    "frozen-module": "keep-outputs", "unused-gradients": "end-gradients",
-    "busy-thread": "free-the-interpreter",
-    "loading-takes-cores": "make-stage-cheaper", "outside-loops": "do-less-between",
-}  # fmt: skip
-_APART = "do-less-in-validation"
-FIRST = ("left-on", "each-gives-all")  # causes with which all others hold, and which come before them
 _AT_LOADER = ("keep-workers", "load-validation-faster", "validate-in-larger-batches")  # where their loader is made
-
-
-def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: float) -> NextMove | None:
-    """The move for the cause that could save most of the run. `move`, which is about an iteration, stays if it is that.
-
-    What may be a wait for a device stands behind the others, as in the report. None: no cause could save anything that
-    matters to the run, so the move does not matter either.
-    """
-    first = next((one for code in FIRST for one in causes if one.code == code), None) or _largest(causes)
-    if first is None:
-        return None
-    action = "no-workers" if "saved_s" in first.values else _OF_RUN.get(first.code)
-    place: dict[str, Any] = {name: first.values[name] for name in ("function", "file", "line") if name in first.values}
-    if first.code == "validation":
-        action = _of_untrained(first, action)
-        place = {**place, "took_s": first.values["apart_s"]} if action == _APART else {}
-    action = "make-batches-cheaper" if action == "prepare-in-workers" and "no_loader" in first.values else action
-    place |= _of_line(first.values)
-    place |= {"rests": True} if "rests" in first.values else {}
-    if action is None:
-        if move is None and first.values.get("core_s") and "stage" in first.values:
-            return _of_cause(first, usable_cores)
-        same = move is not None and move.wait_part == first.code
-        return replace(move, **place) if same and move is not None else move
-    if action == "make-stage-cheaper":
-        return _of_cause(first, usable_cores)
-    setting = first.values.get("setting", first.values.get("tools"))
-    more = first.values.get("more_workers", first.values.get("to_threads"))
-    more = more if float(first.values.get("workers_s", first.s)) >= _WORTH_WORKERS * first.s else None
-    return NextMove(
-        action,  # type: ignore[arg-type]
-        usable_cores,
-        workers=int(first.values.get("workers", 0)),
-        loader=first.loader,
-        took_s=place.pop("took_s", first.s),
-        setting=str(setting) if setting is not None else None,
-        to_workers=int(more) if more is not None else None,
-        **place,
-    )
-
-
-def _largest(causes: Sequence[Cause]) -> Cause | None:
-    """The cause that could save most of the run; what is done between the loops could save all, if it is much."""
-    first, saved = largest_saving(causes), {"large", "line"}
-    between = [one for one in causes if one.code == "outside-loops" and saved <= set(one.values)]
-    return next((one for one in between if first is None or one.s >= first.saving_s), first)
-
-
-def _of_line(values: Any) -> dict[str, Any]:
-    """The line in which most of the work is, with what is written in its place, if that is known."""
-    if "slow_line" not in values:
-        return {}
-    known = {"title": values["title"], "how": (values["how"],)} if "title" in values else {}
-    place = {name: values[f"slow_{name}"] for name in ("function", "file", "line")}
-    return {**place, **known, "line_share": values["line_share"]}
-
-
-def _of_cause(one: Cause, usable_cores: float) -> NextMove:
-    """A cheaper stage of workers that take cores from training."""
-    found: dict[str, Any] = one.values
-    names = ("workers", "cores_used", "script_cores", "foreign_cores", "wanted_cores", "stage", "sample_s")
-    stage_s = found.get("stage_share", 0.0) * found.get("sample_s", 0.0)
-    kind = "decode" if found.get("includes_read") else found.get("kind")
-    told = {name: found[name] for name in names if name in found}
-    return NextMove("make-stage-cheaper", usable_cores, stage_kind=kind, stage_s=stage_s, loader=one.loader, **told)
+_BY_CORES = ("raise-num-workers", "make-stage-cheaper", "set-num-workers")
 
 
 def among_ranks(
@@ -395,12 +309,3 @@ def in_its_words(move: NextMove | None, result: WatchResult) -> NextMove | None:
         move = replace(move, file=own.file, line=own.line)
     move = replace(move, undivided=own.undivided, shards=own.shards, kept_open=own.kept_open)
     return with_known_line(move, result, own.loader)
-
-
-def _of_untrained(one: Cause, faster: str | None) -> str | None:
-    """What could save most of the loops that do not train: faster loading, larger batches, less work, or fewer."""
-    known = {
-        "waits_s": faster, "larger_s": "validate-in-larger-batches", "seldom_s": "validate-less-often",
-        "apart_s": _APART,
-    }  # fmt: skip
-    return known[max(known, key=lambda name: float(one.values.get(name, 0.0)))]

@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from pipebench.results.drilled import DrilledLine
 from pipebench.watch.read.drilled import Text, with_known
 from pipebench.watch.read.in_loop import FEWEST
+from pipebench.watch.read.known_arrays import NESTED
 from pipebench.watch.read.known_lines import Line
-from pipebench.watch.read.known_table import KNOWN, NESTED
+from pipebench.watch.read.known_table import KNOWN
 from pipebench.watch.record.trial_lines import LineLooks
 
 _KNOWN, _MOST = 0.3, 0.5  # of the looks: a line that is known to be slow, and one that is named

@@ -39,7 +39,8 @@ from pipebench.watch.read.growing import grown
 from pipebench.watch.read.hand_off import hand_off
 from pipebench.watch.read.host_use import busy_shares, host, host_notes, workers
 from pipebench.watch.read.known_move import known_of_cause, with_slow_lines
-from pipebench.watch.read.moves import in_its_words, move_of_run
+from pipebench.watch.read.moves import in_its_words
+from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.read.notes import (
     loader_notes,
     lost,

@@ -30,6 +30,20 @@ class Key(NamedTuple):
     apart: bool = False
 
 
+class Loop(NamedTuple):
+    """The loop that took the last batch: its loader, its frame by identity, and how many batches it took.
+
+    Between passes, it is the loop around them. `inside` are the instructions of the loop, if they are known. `code` is
+    that of the frame: another one may have its identity once it is gone.
+    """
+
+    loader: int
+    turn: int
+    frame: int
+    code: CodeType
+    inside: range | None
+
+
 class PlaceCount:
     """What looks at one place found."""
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import _thread
 import contextlib
-import functools
 import itertools
 import os
 import random
@@ -21,10 +20,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipebench.watch.record.kernel_counts import OURS, core_wait_ns, thread_now
-from pipebench.watch.record.patches import Patches, unseen
+from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import BETWEEN
 from pipebench.watch.script.around_loop import AroundLoop
@@ -34,6 +33,7 @@ from pipebench.watch.script.full_collections import FullCollections
 from pipebench.watch.script.look_counts import (
     MOST_PLACES,
     Key,
+    Loop,
     OfLoader,
     PlaceCount,
     after_model,
@@ -73,20 +73,6 @@ _BACKWARDS = 8  # of a loop without a loader, around which its loops are noted
 _PATIENCE_S = 1.0
 
 
-class _Loop(NamedTuple):
-    """The loop that took the last batch: its loader, its frame by identity, and how many batches it took.
-
-    Between passes, it is the loop around them. `inside` are the instructions of the loop, if they are known. `code` is
-    that of the frame: another one may have its identity once it is gone.
-    """
-
-    loader: int
-    turn: int
-    frame: int
-    code: CodeType
-    inside: range | None
-
-
 class LoopLooker:
     """Looks at the thread that takes batches. `came` is called by it for each batch, and `left` at a pass's end.
 
@@ -101,7 +87,7 @@ class LoopLooker:
         self.gradients = UnusedGradients()
         self._switching = Switching()
         self.others, self.collected = BusyThreads(recording, self._switching), FullCollections()
-        self._loop: _Loop | None = None
+        self._loop: Loop | None = None
         self._around = AroundLoop()
         self._of_backward: set[tuple[CodeType, range | None]] = set()
         self._backwards = 0
@@ -193,7 +179,7 @@ class LoopLooker:
             own = self._of[loader] = OfLoader(loop.frame.f_code.co_filename)
         own.turns += 1
         own.frozen.turns += 1
-        self._loop = _Loop(loader, self._turn, id(loop.frame), loop.frame.f_code, loop.inside)
+        self._loop = Loop(loader, self._turn, id(loop.frame), loop.frame.f_code, loop.inside)
 
     def _ended(self, loader: int, loops: Sequence[Around] = ()) -> None:
         """Counts what was found around a loop without a loader, the first of these `loops`, if its iteration ends."""
@@ -312,7 +298,7 @@ class LoopLooker:
         elif self._count(self._around.found, loop, key, again) and not again:
             self._around.count(passed_ns)
 
-    def _count(self, found: dict[Key, PlaceCount], loop: _Loop, key: Key, again: bool) -> bool:
+    def _count(self, found: dict[Key, PlaceCount], loop: Loop, key: Key, again: bool) -> bool:
         """Counts a look at this place, if there is room for it."""
         now = cpu = -1
         with contextlib.suppress(OSError):  # the thread has ended since
@@ -341,7 +327,7 @@ class LoopLooker:
             one.cpu_ns += now - before[2] if runs else cpu - before[3]
         return True
 
-    def _found(self, inner: _Loop | None, frame: FrameType | None) -> tuple[_Loop | None, Place | None]:
+    def _found(self, inner: Loop | None, frame: FrameType | None) -> tuple[Loop | None, Place | None]:
         """The loop that the thread is in, and where. Of one without a loader, that may be a loop around it."""
         if inner is None or frame is None:
             return inner, None
@@ -351,10 +337,10 @@ class LoopLooker:
         if (again := self._around.again(frame)) is not None:
             return inner._replace(frame=again), placed(frame, again, inner.inside)
         outer = self._around.at(frame) if self.early(inner.loader) else None
-        return (inner, None) if outer is None else (_Loop(BETWEEN, inner.turn, *outer[0]), outer[1])
+        return (inner, None) if outer is None else (Loop(BETWEEN, inner.turn, *outer[0]), outer[1])
 
     def _in_model_or_sampler(
-        self, loop: _Loop | None, place: Place | None, frame: FrameType | None, again: bool
+        self, loop: Loop | None, place: Place | None, frame: FrameType | None, again: bool
     ) -> None:
         """Counts a look that met a model: in which of its modules, if that is in forward. Or one that met a sampler."""
         own = self._of.get(loop.loader) if loop is not None else None
@@ -371,13 +357,13 @@ class LoopLooker:
         elif place.models:
             own.frozen.note(module_calls(frame, loop.frame), self.gradients)
 
-    def _works_apart(self, loop: _Loop, place: Place | None, frame: FrameType | None) -> bool:
+    def _works_apart(self, loop: Loop, place: Place | None, frame: FrameType | None) -> bool:
         own = self._of.get(loop.loader)
         if own is None or place is None or place.trains or loop.loader == BETWEEN or self.trains(loop.loader):
             return False
         return place.python or works_apart(frame, loop.frame, loop.inside, own.calling)
 
-    def _key(self, loop: _Loop, own: OfLoader, place: Place, again: bool) -> Key | None:
+    def _key(self, loop: Loop, own: OfLoader, place: Place, again: bool) -> Key | None:
         """Where a look is counted. None: at training, of which forward is only counted."""
         forward = self.early(loop.loader)
         trains = place.trains or (place.in_step and not forward)  # before the backward, that is a closure
@@ -404,15 +390,3 @@ class LoopLooker:
     def _needed_ns(self) -> int:
         """The nanoseconds in which the thread of the loop has used a core so far, or waited for one."""
         return time.clock_gettime_ns(self._clock) + core_wait_ns(self._native) if self._clock is not None else 0
-
-
-def watch_next(looker: LoopLooker, patches: Patches, kind: Any, number: Callable[[Any], int | None]) -> None:
-    """Lets `looker` know of each batch of the iterators of `kind`, torch's base class, in this process."""
-    plain, process = kind.__next__, os.getpid()
-
-    @unseen
-    @functools.wraps(plain)
-    def __next__(self: Any) -> Any:
-        return looker.next(plain, self, number) if os.getpid() == process else plain(self)
-
-    patches.replace(kind, "__next__", __next__)

@@ -10,7 +10,8 @@ from made_up_loop import loader, result
 from planted_runs import MS, TRAINS, Planted, said
 
 from pipebench.render.watch_verdict import next_move
-from pipebench.watch.read.moves import in_its_words, move_of_run
+from pipebench.watch.read.moves import in_its_words
+from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.record.lines import LoaderFound, LoadersTogether, LoopSums
 from pipebench.watch.record.record_file import TRANSFER
 from pipebench.watch.record.trial_lines import BETWEEN, LoopLooks, PlaceLooks

@@ -10,7 +10,7 @@ from pipebench.results.account import Account, Cause
 from pipebench.results.beginning import beginning
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.read.gather import Process
-from pipebench.watch.read.moves import move_of_run
+from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.read.summary import summarise
 from pipebench.watch.record.lines import LoopLooks
 from pipebench.watch.record.options import WatchOptions

@@ -11,7 +11,7 @@ from pipebench.host.machine import Load
 from pipebench.render import watch_verdict
 from pipebench.results.account import Account, Cause
 from pipebench.watch.launch.footprint import Footprint
-from pipebench.watch.read.moves import move_of_run
+from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.record.trial_lines import ThreadLooks, ThreadsBeside
 
 _SECOND = 1000 * MS

@@ -14,7 +14,7 @@ from pipebench.results.hand_off import HandOff
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.read.causes import Seen, hand_off
 from pipebench.watch.read.gather import Process, Run, ShownTime
-from pipebench.watch.read.moves import move_of_run
+from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.record.lines import Arrival, HandedOver, LoopSums, Moment, Pickled, ProcessStarted
 
 

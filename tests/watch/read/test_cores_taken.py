@@ -19,7 +19,7 @@ from pipebench.results.watched import Verdict
 from pipebench.watch.read.causes import causes
 from pipebench.watch.read.cores_taken import cores_taken, held_up
 from pipebench.watch.read.gather import Process, Run, ShownTime
-from pipebench.watch.read.moves import move_of_run
+from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.record.lines import LoopSums, ProcessStarted
 

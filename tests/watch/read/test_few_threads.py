@@ -15,7 +15,7 @@ from pipebench.results.beginning import beginning
 from pipebench.results.host_use import ThreadPool
 from pipebench.watch.read.few_threads import few_threads
 from pipebench.watch.read.gather import NO_LOADER, Process, Run, ShownTime
-from pipebench.watch.read.moves import move_of_run
+from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.record import thread_pools
 from pipebench.watch.record.lines import LibraryThreads, LoopSums, ProcessStarted

@@ -9,7 +9,7 @@ import pytest
 from planted_runs import MS, TRAINS, Planted, said
 
 from pipebench.render.watch_verdict import next_move
-from pipebench.watch.read.moves import move_of_run
+from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.record.trial_lines import FullCollected, LoopLooks
 
 

@@ -14,7 +14,7 @@ from pipebench.results.account import Account, AccountRow
 from pipebench.results.host_use import ThreadPool
 from pipebench.watch.read.causes import short_of_cores, waiting
 from pipebench.watch.read.gather import Process, Run, ShownTime
-from pipebench.watch.read.moves import move_of_run
+from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.read.of_causes import Seen, without_core_s
 from pipebench.watch.record.lines import LoopSums, ProcessStarted
 

@@ -10,7 +10,7 @@ from planted_runs import MS, TRAINS, Planted, said
 
 from pipebench.render.watch_verdict import next_move
 from pipebench.watch.read.gather import Process
-from pipebench.watch.read.moves import move_of_run
+from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.record.lines import FetchSums, NewStage, StageName
 
 READ, DECODE, SELECT, AUGMENT, PIXELS, SELECT_LATER = 11, 12, 13, 14, 15, 126

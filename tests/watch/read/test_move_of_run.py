@@ -7,7 +7,7 @@ import pytest
 from pipebench.render.watch_verdict import next_move
 from pipebench.results.account import Cause
 from pipebench.results.next_move import NextMove
-from pipebench.watch.read.moves import move_of_run
+from pipebench.watch.read.moves_of_run import move_of_run
 
 OF_ITERATION = NextMove("shorten-wait-part", 2.0, wait_part="receive", wait_part_s=0.002)
 

@@ -13,7 +13,8 @@ from render import made_up
 from pipebench.remedies import persistent_workers
 from pipebench.render.watch_verdict import next_move
 from pipebench.watch.read.gather import Process
-from pipebench.watch.read.moves import in_its_words, move_of_run
+from pipebench.watch.read.moves import in_its_words
+from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.record.lines import CodePlace, FetchSums, LoaderFound, PassBegun
 
 

@@ -9,7 +9,7 @@ from planted_runs import TRAINS, Planted, said
 
 from pipebench.render.watch_verdict import next_move
 from pipebench.watch.read.gather import NO_LOADER, Process, Run, ShownTime
-from pipebench.watch.read.moves import move_of_run
+from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.read.own_lines import OwnLines, own_lines
 from pipebench.watch.record.lines import LoopLooks, ProcessStarted
 from pipebench.watch.record.trial_lines import LineLooks, PlaceLooks

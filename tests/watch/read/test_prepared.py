@@ -14,7 +14,7 @@ from pipebench.render.watch_verdict import next_move
 from pipebench.results.watched import PhaseResult, as_clocked
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.read.in_loop import Where
-from pipebench.watch.read.moves import move_of_run
+from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.read.prepared import Idle, Moved, Prepared, idle_of, moved, prepared
 from pipebench.watch.record.lines import LoopLooks, ProcessStarted
 from pipebench.watch.record.trial_lines import PlaceLooks

@@ -11,7 +11,7 @@ from pipebench.render import watch_verdict
 from pipebench.results.account import Account
 from pipebench.results.drilled import DrilledLine, DrilledRow
 from pipebench.watch.read.locks import at_lock
-from pipebench.watch.read.moves import move_of_run
+from pipebench.watch.read.moves_of_run import move_of_run
 
 ENTERS = "multiprocessing.SemLock.__enter__"
 WITH = "with self.lock:"

@@ -7,7 +7,7 @@ from planted_runs import TRAINS, Planted
 
 from pipebench.render.watch_verdict import next_move
 from pipebench.watch.read import slow_line as module
-from pipebench.watch.read.moves import move_of_run
+from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.read.slow_line import slow_line
 from pipebench.watch.record.lines import LoopLooks
 from pipebench.watch.record.trial_lines import LineLooks, PlaceLooks
@@ -64,5 +64,7 @@ def test_the_next_step_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     run.lines.append(LoopLooks(0, "a/train.py", 50, [place], 40, early_lines=[DRAWS, SUMS]))
     account = run.account(1)
     told = next_move(move_of_run(None, account.causes, 1)) or ""
-    assert told.startswith("Next: in replay.py:4 (Replay.sample, 67 % of making batches): weights summed up once. ")
+    assert told.startswith(
+        "Next: change replay.py:4 (Replay.sample, 67 % of making batches) to weights summed up once. "
+    )
     assert told.endswith("a tree of sums takes few operations for each.")

@@ -12,7 +12,7 @@ from planted_runs import MS, Planted, said
 from pipebench.render import layout, watch_account, watch_verdict
 from pipebench.results.account import Account, Cause
 from pipebench.watch.read.gather import Process
-from pipebench.watch.read.moves import move_of_run
+from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.record.lines import FetchSums, HandedOver, LoopSums
 from pipebench.watch.record.worker_lines import Content
 

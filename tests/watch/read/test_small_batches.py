@@ -10,7 +10,7 @@ from planted_runs import MS, TRAINS, Planted, said
 from pipebench.render.watch_causes import SENTENCES
 from pipebench.render.watch_verdict import next_move
 from pipebench.watch.read.gather import Process
-from pipebench.watch.read.moves import move_of_run
+from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.record.lines import FetchSums, LoopSums, Pickled
 
 PICKLED = Pickled(50 * MS, 40 * MS, 50, 50 * 424)

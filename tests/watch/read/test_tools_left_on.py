@@ -12,7 +12,7 @@ from render import made_up
 from pipebench.render.watch_verdict import next_command, next_move
 from pipebench.results.account import Cause
 from pipebench.results.next_move import NextMove
-from pipebench.watch.read.moves import move_of_run
+from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.record.program_lines import LeftOn
 
 

@@ -13,7 +13,8 @@ from planted_runs import MS, TRAINS, Planted, said
 from pipebench.render.watch_verdict import next_move
 from pipebench.results.next_move import NextMove
 from pipebench.watch.read.gather import Process
-from pipebench.watch.read.moves import in_its_words, move_of_run
+from pipebench.watch.read.moves import in_its_words
+from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.record.lines import FetchSums, HandedOver, Line, LoaderFound, ProcessStarted
 from pipebench.watch.record.worker_lines import ToHandOver
 

@@ -1,0 +1,104 @@
+"""Says what change the causes of a whole run ask for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pipebench.results.account import Cause, largest_saving
+from pipebench.results.next_move import NextMove
+
+_WORTH_WORKERS = 0.2  # of work in a loop without a loader: what workers of one must save to be named
+# cause of the whole run -> the move that it asks for. Those of the others follow from the iteration.
+_OF_RUN = {
+    "start-up": "keep-workers", "warm-up": "keep-workers", "new-iterators": "keep-iterator",
+    "dataset-anew": "make-dataset-once", "shared-lock": "read-without-lock",
+    "validation": "load-validation-faster", "callbacks": "do-less-in-the-loop", "prepare": "prepare-in-workers",
+    "python-loops": "vectorise", "own-lines": "less-python", "left-on": "switch-off",
+    "garbage-collection": "collect-less", "small-batches": "larger-batches", "few-threads": "more-threads",
+    "padding": "pad-to-longest", "unequal-lengths": "batch-by-length", "few-cores": "use-all-cores",
+    "each-makes-all": "divide-first", "each-gives-all": "divide-stream", "made-in-vain": "select-first",
+    "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly",
+    "periodic-stalls": "raise-prefetch-factor", "head-of-line": "any-order",
+    "workers-compete": "lower-num-workers", "slower-steps": "keep-less",
+    "frozen-module": "keep-outputs", "unused-gradients": "end-gradients",
+    "busy-thread": "free-the-interpreter",
+    "loading-takes-cores": "make-stage-cheaper", "outside-loops": "do-less-between",
+}  # fmt: skip
+_APART = "do-less-in-validation"
+FIRST = ("left-on", "each-gives-all")  # causes with which all others hold, and which come before them
+
+
+def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: float) -> NextMove | None:
+    """The move for the cause that could save most of the run. `move`, which is about an iteration, stays if it is that.
+
+    What may be a wait for a device stands behind the others, as in the report. None: no cause could save anything that
+    matters to the run, so the move does not matter either.
+    """
+    first = next((one for code in FIRST for one in causes if one.code == code), None) or _largest(causes)
+    if first is None:
+        return None
+    action = "no-workers" if "saved_s" in first.values else _OF_RUN.get(first.code)
+    place: dict[str, Any] = {name: first.values[name] for name in ("function", "file", "line") if name in first.values}
+    if first.code == "validation":
+        action = _of_untrained(first, action)
+        place = {**place, "took_s": first.values["apart_s"]} if action == _APART else {}
+    action = "make-batches-cheaper" if action == "prepare-in-workers" and "no_loader" in first.values else action
+    place |= _of_line(first.values)
+    place |= {"rests": True} if "rests" in first.values else {}
+    if action is None:
+        if move is None and first.values.get("core_s") and "stage" in first.values:
+            return _of_cause(first, usable_cores)
+        same = move is not None and move.wait_part == first.code
+        return replace(move, **place) if same and move is not None else move
+    if action == "make-stage-cheaper":
+        return _of_cause(first, usable_cores)
+    setting = first.values.get("setting", first.values.get("tools"))
+    more = first.values.get("more_workers", first.values.get("to_threads"))
+    more = more if float(first.values.get("workers_s", first.s)) >= _WORTH_WORKERS * first.s else None
+    return NextMove(
+        action,  # type: ignore[arg-type]
+        usable_cores,
+        workers=int(first.values.get("workers", 0)),
+        loader=first.loader,
+        took_s=place.pop("took_s", first.s),
+        setting=str(setting) if setting is not None else None,
+        to_workers=int(more) if more is not None else None,
+        **place,
+    )
+
+
+def _largest(causes: Sequence[Cause]) -> Cause | None:
+    """The cause that could save most of the run; what is done between the loops could save all, if it is much."""
+    first, saved = largest_saving(causes), {"large", "line"}
+    between = [one for one in causes if one.code == "outside-loops" and saved <= set(one.values)]
+    return next((one for one in between if first is None or one.s >= first.saving_s), first)
+
+
+def _of_line(values: Any) -> dict[str, Any]:
+    """The line in which most of the work is, with what is written in its place, if that is known."""
+    if "line_share" not in values:
+        return {}
+    known = {"title": values["title"], "how": (values["how"],)} if "title" in values else {}
+    place = {name: values[f"slow_{name}"] for name in ("function", "file", "line")}
+    return {**place, **known, "line_share": values["line_share"]}
+
+
+def _of_cause(one: Cause, usable_cores: float) -> NextMove:
+    """A cheaper stage of workers that take cores from training."""
+    found: dict[str, Any] = one.values
+    names = ("workers", "cores_used", "script_cores", "foreign_cores", "wanted_cores", "stage", "sample_s")
+    stage_s = found.get("stage_share", 0.0) * found.get("sample_s", 0.0)
+    kind = "decode" if found.get("includes_read") else found.get("kind")
+    told = {name: found[name] for name in names if name in found}
+    return NextMove("make-stage-cheaper", usable_cores, stage_kind=kind, stage_s=stage_s, loader=one.loader, **told)
+
+
+def _of_untrained(one: Cause, faster: str | None) -> str | None:
+    """What could save most of the loops that do not train: faster loading, larger batches, less work, or fewer."""
+    known = {
+        "waits_s": faster, "larger_s": "validate-in-larger-batches", "seldom_s": "validate-less-often",
+        "apart_s": _APART,
+    }  # fmt: skip
+    return known[max(known, key=lambda name: float(one.values.get(name, 0.0)))]
