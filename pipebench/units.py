@@ -178,6 +178,15 @@ def code_place(file: str, line: int) -> str:
     return f"{printable(os.path.basename(file))}:{line}"
 
 
+def read_anew(file: str) -> tuple[str, ...]:
+    """A sentence on the file that a line opens again and again; none if there is no such file ("").
+
+    >>> read_anew("/data/vocab.json")
+    ('vocab.json is opened and read anew, again and again.',)
+    """
+    return (f"{printable(os.path.basename(file))} is opened and read anew, again and again.",) if file else ()
+
+
 def _bytes(text: str) -> bytes:
     try:
         return text.encode("utf-8", "surrogateescape")  # gives back the bytes of a file's name (PEP 383)

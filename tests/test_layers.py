@@ -54,9 +54,9 @@ HOUSE = {
     "watch.launch": "watched_script standstill over_time footprint exits stacks supervisor bootstrap program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described begins device_idle like_a_device in_loop together settled chains all_made "
-    "collectives bound bound_of_ranks known_row known_files known_arrays known_table known_lines drilled slow_line "
-    "hand_off script_cpu costs over_time loop_clock host_use known_move moves moves_of_run locks prepared account verdict "
-    "waiting stalls series each_loader growing "
+    "collectives bound bound_of_ranks known_row known_files known_arrays known_table known_lines opened_again drilled "
+    "slow_line hand_off script_cpu costs over_time loop_clock host_use known_move moves moves_of_run locks prepared "
+    "account verdict waiting stalls series each_loader growing "
     "of_causes full_collections cores_taken pass_causes given_by_each in_vain small_batches few_threads "
     "after_model own_lines beside_model untrained loop_causes without_workers warming slower_steps frozen_modules "
     "busy_threads causes notes summary one_of_ranks "

@@ -303,7 +303,7 @@ def functions(seen: Seen) -> list[StageResult]:
         return rows
     shares: dict[str, float] = {}
     for kind, share, line in seen.lines():
-        if kind != "collate":
+        if kind not in ("collate", "transform"):
             shares[line.function] = shares.get(line.function, 0.0) + share
     known = {one.name for one in rows}
     return rows + [

@@ -12,6 +12,7 @@ from pipebench.remedies.kept import builds
 from pipebench.remedies.seen import TRY_FROM, Seen, without_share
 from pipebench.results.advice import Change, Finding, Place
 from pipebench.results.drilled import DrilledLine, known
+from pipebench.units import read_anew
 from pipebench.watch.read.known_files import OPENED
 from pipebench.watch.read.known_table import BUILT, MODEL
 
@@ -38,7 +39,7 @@ def _lines(seen: Seen) -> Iterator[tuple[float, str, tuple[str, ...], Place | No
     lines = ((share, line) for _, share, line in seen.lines() if not _tried(seen, line))
     for share, most in known(lines):
         if share >= LEAST_SHARE:
-            yield share, most.title, most.how, Place(most.function, most.file, most.line)
+            yield share, most.title, (*read_anew(most.reread), *most.how), Place(most.function, most.file, most.line)
     learned = sum(one.worker_share for one in seen.stages if one.learned)
     if learned >= LEAST_SHARE:
         yield learned, MODEL.title, MODEL.how, None

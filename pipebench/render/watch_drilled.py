@@ -91,6 +91,6 @@ def _known(row: DrilledRow, said: set[str]) -> list[str]:
     shares: list[tuple[float, str]] = []
     for share, most in known((one.share, one) for one in row.lines if one.title not in said):
         if share >= _MATTERS:
-            sentence = known_line(most.function, most.file, most.line, most.title, most.how)
+            sentence = known_line(most)
             shares.append((share, sentence[0].upper() + sentence[1:]))
     return [sentence for _, sentence in sorted(shares, reverse=True)]

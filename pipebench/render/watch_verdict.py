@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from pipebench.render.run_moves import IN_WORKERS, OF_RUN, at, cheaper_hand_off, fewer_tensors
 from pipebench.render.started import fitting
 from pipebench.render.worker_moves import DIVIDE, OF_WORKERS, OPEN_FIRST, shortly, why_no_worker
+from pipebench.results.drilled import DrilledLine
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import ONE_OF_RANKS, Verdict, WatchResult
-from pipebench.units import code_place, counted, percent, printable, seconds
+from pipebench.units import code_place, counted, percent, printable, read_anew, seconds
 
 _OWN_STAGES = ("read", "decode", "transform", "collate")  # the kinds of stages that `pipebench run` also measures
 
@@ -185,7 +186,7 @@ def next_move(move: NextMove | None) -> str | None:
         first = f"make {code_place(move.file, move.line)} ({printable(move.function)}, {share}) cheaper."
         cheaper = f" {why_no_worker(move)}"
     else:
-        first, cheaper = known_line(move.function, move.file, move.line, move.title, move.how, share), ""
+        first, cheaper = known_line(move, share), ""
     if move.action == "make-stage-cheaper" or (move.action in _WHOLE and not move.to_workers):
         return f"Next: {first}{cheaper}"
     if move.action in _WHOLE:
@@ -205,11 +206,12 @@ def _with_new_workers(move: NextMove) -> tuple[str, str]:
     return OPEN_FIRST if new and move.kept_open else "", DIVIDE if new and move.undivided else ""
 
 
-def known_line(function: str, file: str, line: int, title: str, how: Sequence[str], share: str = "") -> str:
+def known_line(found: DrilledLine | NextMove, share: str = "") -> str:
     """How to change a line that is known to be slow (0: what the dataset calls elsewhere)."""
-    place = code_place(file, line) if line else "the dataset"
-    told = ", ".join(one for one in (printable(function) if line else "", share) if one)
-    return f"change {place}{f' ({told})' if told else ''} to {printable(title)}. {printable(' '.join(how))}"
+    place = code_place(found.file, found.line) if found.line else "the dataset"
+    told = ", ".join(one for one in (printable(found.function) if found.line else "", share) if one)
+    how = " ".join((*read_anew(found.reread), *found.how))
+    return f"change {place}{f' ({told})' if told else ''} to {printable(found.title)}. {printable(how)}"
 
 
 def _first_move(move: NextMove) -> str | None:

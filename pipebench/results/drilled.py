@@ -17,6 +17,7 @@ class DrilledLine:
     pipebench's own work in the row.
 
     If the line is known to be slow in other programs, `title` is what is written in its place, and `how` says how.
+    `reread` is the file that it opens and reads anew, again and again ("": none that looks found).
     """
 
     file: str
@@ -30,6 +31,7 @@ class DrilledLine:
     high: float
     title: str = ""
     how: tuple[str, ...] = ()
+    reread: str = ""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class NextMove:
     `title` and `how` are of a line of the dataset that is known to be slow, at `line` of `function` (0: of a neural
     network that the dataset runs): what is written in its place, and how. It takes `line_share` of the time in which
     samples are made (None: no line is named). It comes before what `action` says. Without `title`, nothing is known of
-    the line but its share.
+    the line but its share. `reread` is as in DrilledLine.
     """
 
     action: Literal[
@@ -105,6 +105,7 @@ class NextMove:
     how: tuple[str, ...] = ()
     line_share: float | None = None
     kept_open: bool = False
+    reread: str = ""
 
     @property
     def fair(self) -> Speedup | None:

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter_ns, thread_time
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pipebench.watch.launch.footprint import again_and_again
 from pipebench.watch.record.lines import StackPlace
@@ -35,6 +35,8 @@ _PAGE = 4096
 _DEEPEST = 200
 _LONGEST = 1_000_000
 _SIZE_AT, _BYTES_AT = 16, 32
+_MOST_FILES = 200
+_NO_DATA = ("/dev/", "/proc/", "/sys/", "/memfd:")
 
 
 class Reads(Protocol):
@@ -46,11 +48,15 @@ class Reads(Protocol):
 
 
 class Look(NamedTuple):
-    """What one look saw: the moment, the number of the stage, and the place (None: it could not be read)."""
+    """What one look saw: the moment, the number of the stage, and the place (None: it could not be read).
+
+    `files` are those that the process had open (None: not known).
+    """
 
     at: int
     stage: int
     place: Place | None
+    files: frozenset[str] | None = None
 
 
 class Fetching(NamedTuple):
@@ -174,7 +180,7 @@ class StackReader:
         self._folder, self._memory = folder / FOLDER, memory
         self._folder.mkdir(exist_ok=True)
         self._stacks: dict[Fetching, Stack] = {}
-        self._places: dict[Place | None, Place | None] = {}  # equal places are kept once
+        self._kept: dict[Any, Any] = {}  # equal places, and equal sets of files, are kept once
         self._turn, self._every = 0, 1
 
     def failed(self, error: Exception) -> None:
@@ -216,13 +222,14 @@ class StackReader:
 
     def _seen(self, who: Fetching, stack: Stack) -> bool:
         """Looks at one process. Returns whether that was the last time."""
-        at, stage, place = perf_counter_ns(), 0, None
+        at, stage, place, files = perf_counter_ns(), 0, None, None
         try:
             stage = stack.stage()
             if stage:
                 place = own_place(stack.functions())
+                files = open_files(who.pid) if place is not None else None
             if stage != stack.stage():
-                place = None  # the row has ended meanwhile
+                place = files = None  # the row has ended meanwhile
         except OSError as error:
             if error.errno == errno.ESRCH:
                 return True
@@ -232,8 +239,24 @@ class StackReader:
         except (ValueError, struct.error):
             pass  # the stack changed while it was read
         if stage:
-            self.found.of[who].append(Look(at, stage, self._places.setdefault(place, place)))
+            place, files = (self._kept.setdefault(one, one) for one in (place, files))
+            self.found.of[who].append(Look(at, stage, place, files))
         return False
+
+
+def open_files(pid: int) -> frozenset[str] | None:
+    """The files of a file system that a process has open; None if the system does not say, or if they are very many."""
+    folder, found = f"/proc/{pid}/fd", []
+    try:
+        numbers = os.listdir(folder)
+    except OSError:
+        return None
+    if len(numbers) > _MOST_FILES:
+        return None
+    for one in numbers:
+        with suppress(OSError):  # it was closed meanwhile
+            found.append(os.readlink(f"{folder}/{one}"))
+    return frozenset(one for one in found if one.startswith("/") and not one.startswith(_NO_DATA))
 
 
 class Frugal:

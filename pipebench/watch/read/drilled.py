@@ -19,6 +19,8 @@ from pipebench.watch.launch.stacks import Look, Looks
 from pipebench.watch.read.described import models_of
 from pipebench.watch.read.gather import Run
 from pipebench.watch.read.known_lines import GIVES, LONGEST, Line, known, statement
+from pipebench.watch.read.known_table import AGAIN, AGAIN_MADE
+from pipebench.watch.read.opened_again import open_at, opened_again
 from pipebench.watch.record.lines import LoaderFound
 from pipebench.watch.record.own_code import Place, owner, plain_name
 from pipebench.watch.worker.stack_place import UNNAMED_SHARE, drilled
@@ -37,17 +39,17 @@ def drilled_rows(
     run: Run, stages: Sequence[StageResult], looks: Looks, text: Text = linecache.getline
 ) -> tuple[DrilledRow, ...]:
     """The rows that took more than a fifth of worker time, with the lines that their looks found."""
-    found = _by_stage(run, looks)
+    found, again = _by_stage(run, looks), opened_again(run, looks)
     return tuple(
-        _row(run, one, seen, text)
+        _row(run, one, seen, text, again.get(one.loader, frozenset()))
         for one in stages
-        if one.worker_share > UNNAMED_SHARE and drilled(one.kind, one.name)
+        if one.worker_share > UNNAMED_SHARE
         if len(seen := found.get((one.loader, one.kind, one.name), [])) >= _FEWEST
     )
 
 
 def _by_stage(run: Run, looks: Looks) -> dict[tuple[int, str, str], list[Look]]:
-    """The looks at each row, by loader, kind and name."""
+    """The looks at each row that is the user's own, by loader, kind and name."""
     found: dict[tuple[int, str, str], list[Look]] = {}
     processes = {(one.pid, one.started.at): one for one in run.processes}
     for who, seen in looks.of.items():
@@ -56,26 +58,50 @@ def _by_stage(run: Run, looks: Looks) -> dict[tuple[int, str, str], list[Look]]:
             for look in seen:
                 if run.shown.begin <= look.at < run.shown.end:
                     stage = process.stage(look.stage)
+                    if not drilled(stage):
+                        continue
                     found.setdefault((who.loader, stage.kind, stage.name), []).append(look)
     return found
 
 
-def _row(run: Run, stage: StageResult, looks: list[Look], text: Text) -> DrilledRow:
+def _row(run: Run, stage: StageResult, looks: list[Look], text: Text, again: frozenset[str]) -> DrilledRow:
     counts = Counter(one.place for one in looks)
     unread = counts.pop(None, 0)
     places: Counter[Place] = Counter()
     for place, count in counts.items():  # a comprehension can have a frame of its own on the same line
         if place is not None:
             places[place._replace(function=plain_name(place.function))] += count
-    row = Line("", "", "", stage.name, stage.kind, models=models_of(run, stage.loader))
+    files = _files_at(looks, again)
+    row = Line("", "", "", stage.name, _known_as(run, stage), models=models_of(run, stage.loader))
     for one in run.of_loader(LoaderFound, stage.loader):
         row = row._replace(iterable=one.iterable, dataset=one.dataset)
     sample_s = stage.exclusive_s_per_sample
     found = (
-        with_known(one, row._replace(took_s=one.share * sample_s), text) for one in _lines(places, len(looks), text)
+        with_known(one, row._replace(took_s=one.share * sample_s), text, files.get((one.file, one.line, one.calls), ""))
+        for one in _lines(places, len(looks), text)
     )
     lines = sorted(found, key=lambda one: -one.looks)
     return DrilledRow(stage.loader, stage.name, stage.kind, stage.worker_share, len(looks), unread, tuple(lines))
+
+
+def _known_as(run: Run, stage: StageResult) -> str:
+    """The kind of a row for what is known of lines: a transform that is called for each sample is a function.
+
+    Those of a stream, and of a dataset that makes whole batches, may get several samples at a time.
+    """
+    if stage.kind != "transform" or any(one.iterable for one in run.of_loader(LoaderFound, stage.loader)):
+        return stage.kind
+    names = (one.name for process in run.processes for one in process.stages.values())
+    return stage.kind if any(one.endswith(".__getitems__") for one in names) else "function"
+
+
+def _files_at(looks: Iterable[Look], again: frozenset[str]) -> dict[tuple[str, int, str], str]:
+    """For each line, the file of those opened again and again that it has open."""
+    at: dict[tuple[str, int, str], list[Look]] = {}
+    for one in looks:
+        if one.place is not None:
+            at.setdefault((one.place.file, one.place.line, one.place.calls), []).append(one)
+    return {place: open_at(seen, again) for place, seen in at.items()}
 
 
 def _lines(counts: dict[Place, int], looks: int, text: Text) -> Iterable[DrilledLine]:
@@ -94,8 +120,11 @@ def _lines(counts: dict[Place, int], looks: int, text: Text) -> Iterable[Drilled
         yield DrilledLine(file, function, 0, "", "", count, count / looks, low, high)
 
 
-def with_known(line: DrilledLine, row: Line, text: Text) -> DrilledLine:
-    """The line with what is written in its place, if that is known. `row` is what is known of its row."""
+def with_known(line: DrilledLine, row: Line, text: Text, file: str = "") -> DrilledLine:
+    """The line with what is written in its place, if that is known. `row` is what is known of its row.
+
+    `file` is one that it has open, and that is opened again and again ("": there is none).
+    """
     if not line.line or owner(line.file):
         return line
     above = _function_above(line, text)
@@ -103,8 +132,10 @@ def with_known(line: DrilledLine, row: Line, text: Text) -> DrilledLine:
     indent = _indent(text(line.file, line.line))
     row = row._replace(above=above, below=_function_below(line, above, text), indent=indent)
     row = row._replace(given=_given(line.file, text))
-    found = known(row._replace(text=whole, calls=line.calls, function=line.function))
-    return line if found is None else replace(line, title=found.title, how=found.how)
+    found = known(row._replace(text=whole, calls=line.calls, function=line.function, again=bool(file)))
+    if found is None:
+        return line
+    return replace(line, title=found.title, how=found.how, reread=file if found in (AGAIN, AGAIN_MADE) else "")
 
 
 def _function_above(line: DrilledLine, text: Text) -> list[str]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pipebench.watch.read.known_arrays import FILLED, NESTED
 from pipebench.watch.read.known_row import Known
-from pipebench.watch.read.known_table import KNOWN, MODEL
+from pipebench.watch.read.known_table import AGAIN, AGAIN_MADE, KNOWN, MODEL
 
 _CALLS = re.compile(r"([\w.]+)\s*\(")
 _QUICK = ("int", "float", "len", "list", "tuple", "range", "min", "max", "round", "return", "in", "not", "and", "or",
@@ -42,6 +42,17 @@ _PART = (
     r"(?!\s*=[^=])"
 )
 _WHOLE = r"(?<![\w.])(?<!len\()NAME\b(?!\.(?:shape|size|ndim)\b)"
+_OPENS = r"(?<![\w.])(?:(?:io|gzip|bz2|lzma|codecs)\.)?open\("
+_HANDLE = re.compile(rf"^\s*(\w+)\s*=\s*{_OPENS}|{_OPENS}[^#]*\bas\s+(\w+)|\.open\([^#]*\bas\s+(\w+)")
+_PARSES = re.compile(
+    r"(?:json\.load|pickle\.load|numpy\.(?:load|loadtxt|genfromtxt)|torch\.load|scipy\.loadmat|pandas\.read_\w+)$"
+    r"|yaml\.|xml\.|joblib\.|tomllib\.|csv\."
+)
+_READS_ALL = re.compile(
+    r"\b(?:json|pickle|yaml|torch|np|numpy|joblib|tomllib)\.(?:safe_)?load\(|\.read_(?:text|bytes)\("
+    r"|\bread_(?:csv|json|parquet|excel|pickle|table|feather)\(|\.read(?:lines)?\(\s*\)|\bloadmat\("
+)
+_OF_FILE = re.compile(r"\.seek\(|\bmmap|\b(?:chunksize|iterator|skiprows|nrows|max_rows|offset|count|islice)\b")
 _GETTERS = ("__getitem__", "__iter__", "__next__")
 LONGEST = 6  # lines of one statement
 
@@ -52,7 +63,7 @@ class Line(NamedTuple):
     `calls` and `function` are as in DrilledLine, `stage` and `kind` as in DrilledRow. `models` are the names of
     attributes and classes of the dataset's modules that have parameters, and `iterable` says whether `dataset`, by
     its class, is a stream. `given` are the statements of the file that give a name its value.
-    `took_s` is the line's wall time of a sample.
+    `took_s` is the line's wall time of a sample. `again`: while it runs, a file is open that is opened again and again.
     """
 
     text: str
@@ -68,6 +79,7 @@ class Line(NamedTuple):
     dataset: str = ""
     given: Sequence[str] = ()
     took_s: float = math.inf
+    again: bool = False
 
 
 def known(line: Line) -> Known | None:
@@ -76,6 +88,8 @@ def known(line: Line) -> Known | None:
         return MODEL
     if _nested(line):
         return FILLED if _FILLS.match(line.text) else NESTED
+    if line.again and _reads_all(line):
+        return AGAIN_MADE if line.function.endswith(".__init__") else AGAIN
     text = _resolved(line)
     return next((one for one in KNOWN if one.pattern.search(text) and _is_it(one, line, text)), None)
 
@@ -114,9 +128,28 @@ def _called(text: str, beside: Collection[str] = ()) -> list[str]:
 
 def _each_sample(line: Line, text: str) -> bool:
     """Whether the dataset does this for each sample: not a stream, and nothing that is kept."""
-    if line.iterable or _KEEPS.search(text) or any(map(_LAZY.search, line.above)):
+    if (line.iterable and not _of_item(line)) or _KEEPS.search(text) or any(map(_LAZY.search, line.above)):
         return False
     return _of_dataset(line, text)
+
+
+def _of_item(line: Line) -> bool:
+    """Whether a line of a stream is in the function, or in a method of the class, that transforms each item."""
+    of, _, name = line.function.rpartition(".")
+    if line.kind != "transform" or line.stage.split(" (")[0] != (of or name):
+        return False
+    return not any(re.search(r"\byield\b", one) for one in (*line.above, line.text, *line.below))
+
+
+def _reads_all(line: Line) -> bool:
+    """Whether a line reads a file to its end, or one turn of a loop over it."""
+    if any(map(_OF_FILE.search, (*line.above, line.text))):
+        return False
+    if _PARSES.match(line.calls) or (not line.calls and _READS_ALL.search(line.text)):
+        return True
+    opened = {name for one in (*line.above, line.text) for found in _HANDLE.findall(one) for name in found if name}
+    over = [re.compile(rf"\b(?:for|in)\b[^#]*\bin\b[^#]*\b{one}\b|\b{one}\.read(?:lines)?\(\s*\)") for one in opened]
+    return any(one.search(text) for one in over for text in (line.text, *_loops(line)))
 
 
 def _of_dataset(line: Line, text: str) -> bool:
@@ -127,7 +160,8 @@ def _of_dataset(line: Line, text: str) -> bool:
     if any(re.search(rf"\bself\.{name}\s*(?::[^=]+)?=(?!=)", above) for name in held for above in line.above):
         return False
     of, _, name = line.function.rpartition(".")
-    return name in _GETTERS or (bool(of) and of in (line.dataset, line.stage.rpartition(".")[0]))
+    rows = (line.dataset, line.stage.rpartition(".")[0], line.stage.split(" (")[0])
+    return name in _GETTERS or (bool(of) and of in rows)
 
 
 def _resolved(line: Line) -> str:
@@ -203,7 +237,7 @@ def _nested(line: Line) -> bool:
 
 def _of_model(line: Line) -> bool:
     """Whether this line calls a neural network of the dataset, or is in the network's own forward."""
-    if line.kind == "collate" or "__getitems__" in (line.stage + "." + line.function).split("."):
+    if line.kind in ("collate", "transform") or "__getitems__" in (line.stage + "." + line.function).split("."):
         return False  # of a whole batch
     if re.match(MODEL.calls, line.calls):
         return True

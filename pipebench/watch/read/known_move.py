@@ -49,8 +49,9 @@ def with_known_line(move: NextMove, result: WatchResult, loader: int | None) -> 
     if largest is None:
         return _with_its_line(move, result, loader)
     move = replace(move, title=largest.title, how=largest.how, line_share=largest.share)
-    place = ("", "", 0) if largest.line is None else (largest.line.function, largest.line.file, largest.line.line)
-    return replace(move, function=place[0], file=place[1], line=place[2])
+    if (line := largest.line) is None:
+        return replace(move, function="", file="", line=0)
+    return replace(move, function=line.function, file=line.file, line=line.line, reread=line.reread)
 
 
 def _with_its_line(move: NextMove, result: WatchResult, loader: int | None) -> NextMove:

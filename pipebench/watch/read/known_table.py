@@ -32,6 +32,20 @@ BUILT = Known(
     most=None,
     same=True,
 )
+READ = "the file read once"
+AGAIN = Known(
+    re.compile(""),
+    READ,
+    (
+        "Read it once, when the dataset or transform is made, and keep what it gave: best in arrays,",
+        "which workers share.",
+    ),
+)
+AGAIN_MADE = Known(
+    re.compile(""),
+    READ,
+    ("Each new object of this class reads it. Make one object for all samples, and keep it.",),
+)
 KNOWN = (
     *FILES,
     *ARRAYS,

@@ -12,6 +12,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from pipebench.watch.record.lines import NewStage, StageName
+from pipebench.watch.record.own_code import users_class, users_function
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.worker_lines import Hidden, Holds
 
@@ -126,8 +127,8 @@ class Stages:
         self._of: dict[Any, int] = {}
         self._apart: dict[int, tuple[weakref.ref[Any], int]] = {}
 
-    def number(self, kind: str, name: str, includes_read: bool = False, holds: Holds = None) -> int:
-        key = StageName(kind, name, includes_read, holds)
+    def number(self, kind: str, name: str, includes_read: bool = False, holds: Holds = None, own: bool = False) -> int:
+        key = StageName(kind, name, includes_read, holds, own)
         found = self.known.get(key)
         if found is None:
             if len(self.known) >= STAGES - 1 and name != "further stages":
@@ -149,15 +150,19 @@ class Stages:
         if found is None:
             if isinstance(transform, (*FUNCTIONS, type)):
                 return self._of_function(transform)
-            found = self._of[kind] = self.number("transform", kind.__name__)
+            found = self._of[kind] = self.of_kind(kind)
         return found
+
+    def of_kind(self, kind: type) -> int:
+        """The stage of the objects of a class."""
+        return self.number("transform", kind.__name__, own=users_class(kind))
 
     def _of_function(self, function: Any) -> int:
         inner = innermost(function)
         key = getattr(inner, "__code__", None) or getattr(inner, "__qualname__", "") or type(inner)
         found = self._of.get(key)
         if found is None:
-            found = self._of[key] = self.number("transform", name_of(inner))
+            found = self._of[key] = self.number("transform", name_of(inner), own=users_function(inner))
         return found
 
     def of_object(self, transform: Any) -> int | None:
@@ -187,7 +192,8 @@ class Stages:
             for nth, one in enumerate(objects.values() if len(objects) > 1 else (), 1):
                 which = f"{nth} of {len(objects)}" if len(objects) <= _APART else f"{len(objects)} objects"
                 with contextlib.suppress(TypeError):  # an object without weak references
-                    self._apart[id(one)] = weakref.ref(one), self.number("transform", f"{kind.__name__} ({which})")
+                    row = self.number("transform", f"{kind.__name__} ({which})", own=users_class(kind))
+                    self._apart[id(one)] = weakref.ref(one), row
 
     def take_new(self) -> list[NewStage]:
         taken, self.new = self.new, []

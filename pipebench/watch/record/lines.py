@@ -27,12 +27,16 @@ Buckets: TypeAlias = dict[int, int]
 
 
 class StageName(NamedTuple):
-    """The kind and name of a stage. `includes_read` says that the stage also reads the file."""
+    """The kind and name of a stage. `includes_read` says that the stage also reads the file.
+
+    `own`: of a transform, that it is written in the user's own code.
+    """
 
     kind: str
     name: str
     includes_read: bool = False
     holds: Holds = None
+    own: bool = False
 
 
 class CodePlace(NamedTuple):

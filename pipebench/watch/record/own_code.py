@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import types
 from collections.abc import Iterable
-from functools import lru_cache
-from typing import NamedTuple
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
-from pipebench.watch.record.patches import is_ours
+from pipebench.watch.record.patches import HIDDEN, is_ours
 
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _GETTERS = ("__getitem__", "__getitems__", "__iter__", "__next__")  # of a dataset: it may be a library's
 _INSTALLED = ("site-packages", "dist-packages")
+_MAKE = ("__init__", "__new__", "__repr__")
+_WRAPPED = 10
 
 
 class Function(NamedTuple):
@@ -52,6 +55,32 @@ def owner(file: str) -> str:
     if file.startswith(_STANDARD):
         return file[len(_STANDARD) :].split(os.sep)[0].removesuffix(".py")
     return ""
+
+
+def users_function(one: Any) -> bool:
+    """Whether a transform is the user's own: a function, or the class of an object that is called."""
+    while isinstance(one, partial):
+        one = one.func
+    if isinstance(one, type):
+        return users_class(one)
+    plain = getattr(one, "__func__", one) if isinstance(one, types.MethodType) else one
+    return _is_users(plain) if isinstance(plain, types.FunctionType) else users_class(type(one))
+
+
+def users_class(kind: type) -> bool:
+    """Whether the user has written what an object of this class does: a method besides `__init__`, or a base's."""
+    held = (one for base in kind.__mro__ for name, one in vars(base).items() if name not in _MAKE)
+    return any(isinstance(one, types.FunctionType) and _is_users(one) for one in held)
+
+
+def _is_users(function: types.FunctionType) -> bool:
+    for _ in range(_WRAPPED):  # wrappers, also ours
+        within = vars(function).get("__wrapped__")
+        if not isinstance(within, types.FunctionType):
+            break
+        function = within
+    file = function.__code__.co_filename.removeprefix(HIDDEN)  # a function that is timed in its place
+    return bool(file) and not owner(file)
 
 
 def own_place(stack: Iterable[Function]) -> Place | None:

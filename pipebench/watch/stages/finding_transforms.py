@@ -83,7 +83,9 @@ def replace_stage(
     """
     found = list(_transforms(dataset, []))
     stages.tell_apart(entry for _, _, entry, _ in found)
-    wanted = [one for one in found if stages.of_transform(one[2]) == stages.number("transform", name)]
+    numbers = [stages.of_transform(one) for _, _, one, _ in found]
+    rows = {number for key, number in stages.known.items() if (key.kind, key.name) == ("transform", name)}
+    wanted = [one for one, number in zip(found, numbers, strict=True) if number in rows]
     objects: dict[type, set[int]] = {}
     for container, place, entry, _ in wanted:
         if not isinstance(entry, FUNCTIONS) and _takes_object(type(entry)):
@@ -111,7 +113,7 @@ def _watch_class(kind: type, patches: Patches, in_worker: bool) -> None:
     if not _takes_object(kind) or watched_by_library(kind) or (is_wrapper(call) and "__call__" in vars(kind)):
         return
     plain = getattr(call, "__wrapped__", call) if getattr(call, "_pipebench_call", False) else call
-    wrapped: Any = timed_call(plain, stages.of_class(stages.number("transform", kind.__name__)))
+    wrapped: Any = timed_call(plain, stages.of_class(stages.of_kind(kind)))
     wrapped._pipebench_call = True
     with contextlib.suppress(TypeError):  # a class written in C, such as that of `functools.lru_cache`
         patches.replace(kind, "__call__", wrapped)

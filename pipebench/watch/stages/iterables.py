@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from pipebench.watch.record.exclusive_time import FUNCTIONS, OnlyHere, local, name_of, stages
+from pipebench.watch.record.lines import StageName
+from pipebench.watch.record.own_code import users_function
 from pipebench.watch.record.patches import Patches, is_wrapper, unseen
 from pipebench.watch.stages.called import is_own
 from pipebench.watch.stages.webdataset import Stage, only_iterates
@@ -71,12 +73,12 @@ def _timed(link: Any, iterator: Any) -> Any:
     return Stage(iterator, stages.number(*_described(link))) if only_iterates(iterator) else iterator
 
 
-def _described(link: Any) -> tuple[str, str]:
-    """Kind and name of a link's row."""
+def _described(link: Any) -> StageName:
+    """The name of a link's row."""
     own = vars(link) if hasattr(link, "__dict__") else {}
     called = next((own[name] for name in _CALLS if isinstance(own.get(name), FUNCTIONS)), None)
     inside = any(name.lstrip("_") in _INNER for name in own)
     if called is not None:
-        return ("transform" if inside else "function"), name_of(called)
+        return StageName("transform" if inside else "function", name_of(called), own=inside and users_function(called))
     name = type(link).__name__
-    return "getitem", _LINKS.get(name, f"{name}.__iter__")
+    return StageName("getitem", _LINKS.get(name, f"{name}.__iter__"))

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipebench.watch.record.exclusive_time import local, name_of, stages, timed
+from pipebench.watch.record.lines import StageName
+from pipebench.watch.record.own_code import users_function
 from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.stages.hidden_errors import counting_function, counting_object
 from pipebench.watch.stages.transforms import watched_by_library
@@ -134,8 +136,7 @@ def watch_pipeline(patches: Patches, module: Any) -> None:
         timer = local.timer
         if timer is None and not _in_worker():
             return plain(self, f, *args, **kwargs)
-        kind, name = _described(f)
-        stage = stages.number(kind, name)
+        stage = stages.number(*_described(f))
         source = _CountedItems(args[0]) if len(args) == 1 and _makes_last_batches(self, f) else None
         before = timer.switch(stage) if timer is not None else 0
         try:
@@ -166,16 +167,21 @@ def _function_name(stage: Any) -> str:
     return name_of(stage.f).strip("_") if _curried(stage) else ""
 
 
-def _described(stage: Any) -> tuple[str, str]:
-    """Kind and name of a stage's row. `map(f)` has the name of f."""
+def _described(stage: Any) -> StageName:
+    """The name of a stage's row. `map(f)` has the name of f."""
     name, inner = _function_name(stage), stage
     if name == "map" and stage.args and not watched_by_library(type(stage.args[0])):
         inner, name = stage.args[0], name_of(stage.args[0])
-        return ("decode" if _of_webdataset(inner) and name == "Decoder" else "transform"), name
+        if _of_webdataset(inner) and name == "Decoder":
+            return StageName("decode", name)
+        return StageName("transform", name, own=users_function(inner))
     name = name or name_of(stage)
     if _curried(stage):
         inner = stage.f
-    return (_KINDS.get(name, "getitem") if _of_webdataset(inner) else _kind_of_own(stage)), name
+    if _of_webdataset(inner):
+        return StageName(_KINDS.get(name, "getitem"), name)
+    kind = _kind_of_own(stage)
+    return StageName(kind, name, own=kind == "transform" and users_function(stage))
 
 
 def _of_webdataset(one: Any) -> bool:

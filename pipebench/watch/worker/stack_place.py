@@ -18,7 +18,7 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from pipebench.watch.record.exclusive_time import REST, StageTimer, stages
-from pipebench.watch.record.lines import StackPlace
+from pipebench.watch.record.lines import StackPlace, StageName
 from pipebench.watch.record.memory import Memory
 from pipebench.watch.record.record_file import encoded
 from pipebench.watch.record.recording import Recording
@@ -38,9 +38,9 @@ class LayoutError(Exception):
     """The interpreter's structures are not laid out as in any that is known."""
 
 
-def drilled(kind: str, name: str) -> bool:
-    """Whether a row of this kind and name is made of the user's own code, so that a reader asks what is inside."""
-    return kind in _KINDS and name not in _LIBRARY
+def drilled(stage: StageName) -> bool:
+    """Whether a row is made of the user's own code, so that a reader asks what is inside."""
+    return stage.own or (stage.kind in _KINDS and stage.name not in _LIBRARY)
 
 
 class Teller:
@@ -71,7 +71,7 @@ class Teller:
         """The time of the largest row that can be drilled into."""
         if self._seen != len(stages.known):
             self._seen = len(stages.known)
-            self._rows = [n for key, n in stages.known.items() if n != REST and drilled(key.kind, key.name)]
+            self._rows = [n for key, n in stages.known.items() if n != REST and drilled(key)]
         sums = self._timer.sums
         return max((sums[number] for number in self._rows), default=0)
 

@@ -223,3 +223,12 @@ def test_our_own_work_is_not_the_users() -> None:
 
 def test_a_name_is_plain() -> None:
     assert plain_name("load.<locals>.<genexpr>") == "load" and plain_name("<lambda>") == "<lambda>"
+
+
+def test_the_files_that_a_process_has_open(tmp_path: Path) -> None:
+    name = tmp_path / "vocab.json"
+    with open(name, "w"), open(os.devnull):
+        found = stacks.open_files(os.getpid())
+        assert found is not None and str(name) in found and os.devnull not in found
+    assert str(name) not in (stacks.open_files(os.getpid()) or ())
+    assert stacks.open_files(2**30) is None

@@ -71,6 +71,42 @@ def test_only_a_large_row_of_the_users_is_drilled_into(share: float, name: str, 
     assert len(_rows(_looks({LOAD: 100}), share, name)) == rows
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_a_transform_is_drilled_into_if_it_is_the_users(own: bool) -> None:
+    started = ProcessStarted(10, "worker", 7, 1, 0, "fork")
+    run = Run([Process([started, NewStage(5, StageName("transform", "LogMel", own=own))])], ShownTime(), (1,))
+    stage = StageResult("LogMel", "transform", 1, 100, 0.01, 0.9)
+    assert len(drilled_rows(run, [stage], Looks({Fetching(10, 7, 1): _looks({MIX: 50})}))) == own
+
+
+def test_records_of_earlier_versions_do_not_say_whose_a_transform_is(tmp_path: Path) -> None:
+    file = tmp_path / "record"
+    file.write_text('["ProcessStarted",{"pid":10,"role":"worker","at":7}]\n'
+                    '["NewStage",{"number":5,"stage":["transform","LogMel",false,null]}]\n')  # fmt: skip
+    assert [one.stage.own for one in read(file)[0] if isinstance(one, NewStage)] == [False]
+
+
+def test_a_model_in_a_transform_runs_for_one_sample_where_it_does(tmp_path: Path) -> None:
+    """A transform of a stream, or of a dataset that makes whole batches, may get several samples."""
+
+    def title(*more: NewStage, **loader: Any) -> str:
+        found = LoaderFound(1, "Clips", 1, 8, "fork", 2, models=["encoder"], **loader)
+        worker = [ProcessStarted(10, "worker", 7, 1, 0, "fork"), NewStage(5, StageName("transform", "embed", own=True))]
+        run = Run([Process([ProcessStarted(9, "script", 0), found]), Process([*worker, *more])], ShownTime(), (1,))
+        place = Place("/home/me/data.py", "embed", 2, "torch.Module._wrapped_call_impl")
+        lines = ["", "def embed(x):", "    return encoder(x)", *[""] * 200]
+        stage, looks = (
+            StageResult("embed", "transform", 1, 100, 0.01, 0.9),
+            Looks({Fetching(10, 7, 1): _looks({place: 50})}),
+        )
+        (row,) = drilled_rows(run, [stage], looks, lambda _, at: lines[at])
+        return row.lines[0].title
+
+    assert title() == "the model for whole batches"
+    assert not title(shards=0)
+    assert not title(NewStage(6, StageName("getitem", "Clips.__getitems__")))
+
+
 def test_too_few_looks_are_no_result() -> None:
     assert not _rows(_looks({LOAD: 19})) and _rows(_looks({LOAD: 20}))
 
@@ -223,13 +259,15 @@ def _teller(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Teller, Sta
         ("collate", "my_collate", 50, True),
         ("collate", "default_collate", 90, False),
         ("decode", "ImageFile.load", 90, False),
+        ("transform", "Resize", 90, False),
+        ("transform", "LogMel", 21, True),
     ],
 )
 def test_a_process_tells_when_much_of_its_time_has_no_name(
     kind: str, name: str, spent: int, tells: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     teller, timer, told = _teller(tmp_path, monkeypatch)
-    timer.sums[stages.number(kind, name)] = spent
+    timer.sums[stages.number(kind, name, own=name == "LogMel")] = spent
     timer.sums[REST] = 100
     for _ in range(2):
         teller.after_batch(100)

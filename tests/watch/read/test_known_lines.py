@@ -11,8 +11,8 @@ from pipebench.watch.read.drilled import _function_above, _function_below, _give
 from pipebench.watch.read.known_arrays import FILLED, NESTED
 from pipebench.watch.read.known_lines import Line, known, statement
 from pipebench.watch.read.known_row import Known
+from pipebench.watch.read.known_table import AGAIN, AGAIN_MADE, MODEL
 from pipebench.watch.read.known_table import KNOWN as TABLE
-from pipebench.watch.read.known_table import MODEL
 
 WITH = "with open(self.path) as f:"
 OF_DATASET: dict[str, Any] = {"function": "Clips.__getitem__", "stage": "Clips.__getitem__"}
@@ -194,7 +194,7 @@ def test_nothing_is_said_of_a_line_that_may_be_right(text: str, calls: str) -> N
     assert _title(text, calls) is None
 
 
-@pytest.mark.parametrize("one", [MODEL, NESTED, FILLED, *TABLE], ids=lambda one: one.title)
+@pytest.mark.parametrize("one", [MODEL, NESTED, FILLED, AGAIN, AGAIN_MADE, *TABLE], ids=lambda one: one.title)
 def test_what_is_written_instead_fits_a_page(one: Known) -> None:
     assert one.title and one.how and all(len(line) <= 92 for line in (*one.how, *one.alone))
     assert all(lines[-1].endswith(".") for lines in (one.how, one.alone) if lines)
@@ -224,6 +224,24 @@ def test_what_is_done_once_is_no_fault(text: str, calls: str) -> None:
     assert _title(text, calls, above="if self.kept is None:") is None
     assert _title(text, calls, above="if not hasattr(self, 'kept'):") is None
     assert _title(text, calls, above="@functools.lru_cache(4)") is None
+
+
+@pytest.mark.parametrize("function", ["encode", "encode.__call__"])
+def test_what_transforms_the_items_of_a_stream_does_it_for_each(function: str) -> None:
+    def title(**more: Any) -> str | None:
+        row = {"function": function, "stage": "encode", "kind": "transform", "iterable": True, **more}
+        return _title("table = json.load(open('/data/words.json'))", "json.load", **row)
+
+    assert title() == title(stage="encode (1 of 2)") == "the file read once"
+    assert title(kind="getitem") is None
+    assert title(stage="other") is None  # called once, maybe
+    assert title(below=["        for one in source:", "            yield one"]) is None
+
+
+def test_an_attribute_of_a_transform_is_the_same_for_each_sample() -> None:
+    text, calls = "table = json.load(open(self.path))", "json.load"
+    assert _title(text, calls, function="Words.__call__", stage="Words (1 of 2)") == "the file read once"
+    assert _title(text, calls, function="Words.__call__", stage="Other") is None
 
 
 def test_of_another_object_than_the_dataset_an_attribute_may_differ_for_each_sample() -> None:

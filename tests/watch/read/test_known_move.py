@@ -56,6 +56,11 @@ def test_a_cheaper_stage_is_made_by_its_line() -> None:
     assert "make Image.load cheaper" in _said(other, _watched(_line(0.4)))
 
 
+def test_a_file_that_is_read_again_and_again_is_named() -> None:
+    said = _said(CHEAPER, _watched(replace(_line(0.9), reread="/data/vocab.json")))
+    assert "columns as arrays. vocab.json is opened and read anew, again and again. pandas builds" in said
+
+
 def test_lines_of_one_kind_count_together_and_the_largest_is_named() -> None:
     run = _watched(_line(0.1, line=46), _line(0.3))
     assert _said(CHEAPER, run) == KNOWN.format("36 %")
