@@ -27,10 +27,7 @@ Buckets: TypeAlias = dict[int, int]
 
 
 class StageName(NamedTuple):
-    """The kind and name of a stage. `includes_read` says that the stage also reads the file.
-
-    `own`: of a transform, that it is written in the user's own code.
-    """
+    """The kind and name of a stage. `includes_read`: it also reads the file. `own`: a transform in the user's code."""
 
     kind: str
     name: str
@@ -151,8 +148,7 @@ class FetchSums:
     of functions. `left` are stages that are timed no longer, each with the stage that has its time since then. `gave`
     counts what each stage of a chain of iterators gave on. `lengths` are those of single samples. A failed batch counts
     in `failed` alone. `unused` samples are those of `samples` that no batch holds: of failed ones, and the rest with
-    `drop_last`. `content` is of batches that were looked at, `single` of a process's first. `held` is of a loader
-    without workers.
+    `drop_last`. `content` is of batches looked at, `single` of a process's first. `held`: of a loader without workers.
     """
 
     loader: int
