@@ -26,6 +26,7 @@ _OPTIMISER = f"{_TORCH}optim{os.sep}"
 _CLOSURE = "_outside.<locals>.run"  # our frame around a closure of `step`: see `optimisers`
 _LENGTHS = ("__len__", "num_samples")  # of a loader and its samplers: to ask for them is no wait for a batch
 _MODULES = f"{_TORCH}nn{os.sep}modules{os.sep}"
+_WRAPPER = "decorate_context"  # torch's function around one under `@torch.no_grad()`
 _CALL = "_wrapped_call_impl"  # of torch's Module: the outermost frame of a call
 _PREPARES = tuple(  # modules of torch that make samples: these are called before a model
     os.sep + one.replace("/", os.sep)
@@ -143,7 +144,8 @@ def place_in(frame: FrameType, loop: int, inside: range | None = None) -> Place 
         in_step |= stepping and others
         trains |= (stepping and not others) or any(part in file for part in _TRAINING)
         others |= _TORCH not in file
-        names.append(one.f_code.co_qualname)
+        if one.f_code.co_name != _WRAPPER:
+            names.append(one.f_code.co_qualname)
     return None
 
 
@@ -205,7 +207,7 @@ def told_at(path: Sequence[tuple[CodeType, int]], place: int) -> int:
 
 
 def called_from(path: Sequence[tuple[CodeType, int]], place: int) -> tuple[str, ...]:
-    """What is called from there on, without torch's own calls of modules, or a comprehension, around it."""
+    """What is called from there on, without torch's calls of modules, its decorators or a comprehension around it."""
     return tuple(code.co_qualname for code in _inner(path, place))
 
 
@@ -217,7 +219,7 @@ def own_calls(path: Sequence[tuple[CodeType, int]], place: int) -> int:
 
 def _inner(path: Sequence[tuple[CodeType, int]], place: int) -> list[CodeType]:
     inner = [code for code, _ in path[place + 1 :]]
-    while len(inner) > 1 and (_MODULES in inner[0].co_filename or inner[0].co_name.startswith("<")):
+    while len(inner) > 1 and (_MODULES in inner[0].co_filename or inner[0].co_name.startswith(("<", _WRAPPER))):
         del inner[0]
     return inner[:_MOST_NAMES]
 

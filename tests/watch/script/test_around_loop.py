@@ -63,6 +63,25 @@ def test_work_between_the_passes_is_found_with_its_time(looked, deeper):
     assert (place.file or found[BETWEEN].file) == __file__
 
 
+def test_a_function_without_gradients_has_its_own_name(looked):
+    @torch.no_grad()
+    def evaluate():
+        looked.at_work()
+
+    for _ in range(3):
+        evaluate()
+        _epoch(looked, Model())
+    looked.of.early = lambda loader: False
+    for _ in range(2):
+        looked.of.at_backward()
+        evaluate()
+        looked.of.stepped(0)
+    found = _written(looked)
+    (place,), (inside,) = found[BETWEEN].places, [one for one in found[0].places if one.looks and not one.early]
+    assert place.functions[0].endswith("evaluate") and place.own >= 1
+    assert inside.functions[0].endswith("evaluate")
+
+
 def test_rollouts_are_found_two_loops_further_out(looked):
     model = Model()
     for _ in range(3):
