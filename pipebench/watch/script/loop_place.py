@@ -144,8 +144,8 @@ def place_in(frame: FrameType, loop: int, inside: range | None = None) -> Place 
         in_step |= stepping and others
         trains |= (stepping and not others) or any(part in file for part in _TRAINING)
         others |= _TORCH not in file
-        if one.f_code.co_name != _WRAPPER:
-            names.append(one.f_code.co_qualname)
+        if _WRAPPER not in (name := one.f_code.co_qualname):
+            names.append(name)
     return None
 
 
