@@ -189,7 +189,8 @@ class WatchedScript:
         if recording.on:
             yield "looking for functions", self._tell_spans
             yield "ending the loop", self._end_loops
-            yield "ending the account", lambda: self.loop.account.ends(perf_counter_ns())
+            if self.loop.here.main:
+                yield "ending the account", lambda: self.loop.account.ends(perf_counter_ns())
             yield "ending the loaders", self.loaders.finish
         if recording.pid == os.getpid():
             yield "looking at thread pools", lambda: recording.write(thread_pools.library_threads())

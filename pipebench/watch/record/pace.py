@@ -25,8 +25,7 @@ class Pace:
     """
 
     def __init__(self, began: int, earlier: int = 0, first: int = SINGLE) -> None:
-        self.began = began
-        self.last = began
+        self.began = self._next = began
         self.count = 0
         self.each = max(2, first // (1 + earlier))
         self.shortest = _SHORTEST_NS * (1 + earlier)
@@ -34,11 +33,8 @@ class Pace:
 
     def due(self, now: int) -> bool:
         self.count += 1
-        if self.count > self.each and not self._is_old(now):
+        if self.count > self.each and now < self._next:
             return False
-        self.last = now
-        return True
-
-    def _is_old(self, now: int) -> bool:
         age = now - self.began
-        return now - self.last >= max(shortest_ns(age), self.shortest, age // self.share)
+        self._next = now + max(shortest_ns(age), self.shortest, age // self.share)
+        return True

@@ -120,10 +120,10 @@ class Recording:
         recording = self if os.getpid() == self.pid else Recording(self.settings, "fork")
         recording.write(Fault(where, told(error)))
 
-    def guarded(self, where: str, act: Callable[[], object]) -> None:
+    def guarded(self, where: str, act: Callable[..., object], *args: object) -> None:
         """Runs `act`. An exception in it goes to the report and is not raised."""
         try:
-            act()
+            act(*args)
         except Exception as error:
             self.fault(where, error)
 

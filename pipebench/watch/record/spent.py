@@ -61,13 +61,14 @@ def _no_time() -> list[int]:
 
 
 class Ledger:
-    """Adds up the main thread's time. `mark` is the moment up to which it has a row.
+    """Adds up the main thread's time. `mark` is the moment up to which it has a row. A line is due after `due`.
 
     `clock` gives the CPU time of the process in nanoseconds. It is asked once for each line.
     """
 
     def __init__(self, began: int, clock: Callable[[], int]) -> None:
         self.mark = self.written = self.began = began
+        self.due = began + shortest_ns(0)
         self._clock = clock
         self._kept = self._beside = 0
         self._rows: defaultdict[tuple[int, int] | None, list[int]] = defaultdict(_no_time)  # None: outside all loops
@@ -90,7 +91,9 @@ class Ledger:
         `unnamed` is the phase of what was kept; None keeps it further.
         """
         rows = self._rows[place]
-        rows[_PHASES + phase] += self._since(now)
+        if now > self.mark:  # as in `_since`, without its call: this is asked several times in each iteration
+            rows[_PHASES + phase] += now - self.mark
+            self.mark = now
         if unnamed is not None and self._kept:
             rows[_PHASES + unnamed] += self._kept
             self._kept = 0
@@ -117,10 +120,6 @@ class Ledger:
         """Notes the time of a loop in another thread."""
         self._beside += spent
 
-    def due(self) -> bool:
-        age = self.mark - self.began
-        return self.mark - self.written > max(shortest_ns(age), age // _OF_ITS_AGE)
-
     def take(self, where: Literal["before", "between", "after"] = "between") -> TimeSpent:
         """The line for the time since the last one. What is still kept counts as outside."""
         rows, self._rows = self._rows, defaultdict(_no_time)
@@ -133,6 +132,7 @@ class Ledger:
             self._clock(),
             self._beside,
         )
-        self.written = self.mark
+        age, self.written = self.mark - self.began, self.mark
+        self.due = self.mark + max(shortest_ns(age), age // _OF_ITS_AGE)
         self._kept = self._beside = 0
         return found

@@ -107,7 +107,7 @@ def watch_queues(recording: Recording, arrivals: Arrivals, kind: Any) -> None:
     @functools.wraps(get)
     def _get_data(self: Any, *args: Any, **kwargs: Any) -> Any:
         queue = getattr(self, "_data_queue", None)
-        found = arrivals.parts.waiting_for(queue, lambda: get(self, *args, **kwargs))
+        found = arrivals.parts.waiting_for(queue, functools.partial(get, self, *args, **kwargs))
         arrivals.note(recording, arrivals.came, queue, found)
         return found
 

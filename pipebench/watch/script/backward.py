@@ -26,20 +26,18 @@ def watched_backward(loop: LoopPhases, function: Callable[..., Any]) -> Callable
     @unseen
     @functools.wraps(function)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        this = None if compiling() else loop.here.innermost()
-        if this is None:
+        if compiling() or not (here := loop.here).open or (this := loop.spend(FORWARD, unnamed=FORWARD)) is None:
             return function(*args, **kwargs)
-        loop.spend(FORWARD, unnamed=FORWARD)
         this.trained = True
         loop.device.backward_of(args[0] if args else kwargs.get("tensors"))
-        if this is loop.here.bare:
+        if this is here.bare:
             loop.recording.guarded("finding a loop without a loader", loop.at_backward)
         walked = _walked(loop, this, args, kwargs)
-        outer, loop.here.backward = loop.here.backward, True
+        outer, here.backward = here.backward, True
         try:
             return function(*args, **kwargs)
         finally:
-            loop.here.backward = outer
+            here.backward = outer
             loop.spend(BACKWARD, unnamed=BACKWARD)
             if walked and loop.gradients.walks:
                 _ours(loop, this, loop.gradients.after)
@@ -52,7 +50,7 @@ def watched_backward(loop: LoopPhases, function: Callable[..., Any]) -> Callable
 def _walked(loop: LoopPhases, this: Pass, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether the graph of this backward was walked. Only the loops of the main thread are looked at."""
     gradients = loop.gradients
-    if not gradients.walks or not loop.account.here():
+    if not gradients.walks or not loop.here.main:
         return False
     plain = not loop.here.backward and len(args) <= _INPUTS and kwargs.get("inputs") is None
     if not gradients.walks_now(this.loader, (this.number, this.turn), plain=plain):

@@ -13,6 +13,7 @@ from collections import deque
 from typing import Any
 
 from pipebench.watch.record.device_lines import DeviceIdleTime, DeviceWait
+from pipebench.watch.record.sampling import followed
 from pipebench.watch.script.training_device import TrainingDevice
 
 _MOST = 64
@@ -21,14 +22,14 @@ _MOST = 64
 class IdleDevice:
     """The idle time of the device that trains, in the waits of one pass. A high value: it waits for data itself."""
 
-    def __init__(self, device: TrainingDevice) -> None:
-        self._device = device
+    def __init__(self, device: TrainingDevice, number_of_pass: int = 0) -> None:
+        self._device, self._number = device, number_of_pass
         self._index: int | None = None
         self._trained: Any = None
         self._left: Any = None
         self._begun: Any = None
         self._ended: Any = None
-        self._flying: deque[tuple[Any, Any, Any, Any, int, int | None, bool]] = deque()
+        self._flying: deque[tuple[Any, Any, Any, Any, int, int, bool]] = deque()
         self._placed: list[DeviceWait] = []
         self._idle_ns = 0
         self._waits = 0
@@ -36,7 +37,8 @@ class IdleDevice:
 
     def trained(self) -> None:
         """The loop has given the device all work of a backward or of an optimiser's step: the last such call counts."""
-        self._trained = _recorded(self._device.index())
+        if self._device.known is not None:
+            self._trained = _recorded(self._device.known)
 
     def elsewhere(self) -> None:
         """The script has begun another loop since it trained: what follows is not this loop's."""
@@ -47,8 +49,8 @@ class IdleDevice:
         self._left, self._trained = self._trained, None
         self._begun = _recorded(self._index)
 
-    def end(self, host: int = 0, turn: int | None = None, counts: bool = True) -> None:
-        """Ends the wait at `host` on the host's clock. `turn` is its number if the trace must show it, else None.
+    def end(self, host: int = 0, turn: int = 0, counts: bool = True) -> None:
+        """Ends the wait for batch `turn` at `host` on the host's clock.
 
         `counts` is False for a wait that is no part of an iteration: for start-up, and for the end of a pass.
         """
@@ -58,11 +60,10 @@ class IdleDevice:
             if self._ended is not None:
                 self._flying.append((before, self._left, self._begun, self._ended, host, turn, counts))
         self._left = self._begun = None
-        self._collect()
+        if self._flying and not _captures(self._index):
+            self._collect()
 
     def _collect(self) -> None:
-        if self._flying and _captures(self._index):
-            return
         while self._flying and self._flying[0][3].query():
             before, left, begun, ended, host, turn, counts = self._flying.popleft()
             idle = _between(begun, ended)
@@ -73,7 +74,7 @@ class IdleDevice:
             besides = _between(left, begun) if left is not None and counts else None
             if besides is not None:
                 self._besides_ns = (self._besides_ns or 0) + max(0, besides)  # two streams may end in any order
-            if turn is not None:
+            if followed(turn, self._number):  # the trace shows it
                 busy = _between(before, begun) if before is not None else None
                 self._placed.append(DeviceWait(turn, host, idle, -1 if busy is None else busy))
 

@@ -8,7 +8,7 @@ from typing import Any
 from pipebench.watch.record.program_lines import GradientRows
 from pipebench.watch.record.recording import Recording
 
-_FROM, _TO = 10, 14  # steps: of several optimisers that take turns, each is looked at
+_FROM, LAST = 10, 13  # steps: of several optimisers that take turns, each is looked at
 _LEAST = 1_000_000  # numbers of a parameter: a step over fewer takes no time
 _ROWS, _NUMBERS = 2_000, 4_000_000  # that are looked at, evenly over all
 
@@ -22,8 +22,8 @@ class RowLooks:
 
     def stepped(self, optimiser: Any) -> None:
         self._steps += 1
-        if _FROM <= self._steps < _TO:
-            self._recording.guarded("looking at gradients", lambda: self._look(optimiser))
+        if _FROM <= self._steps <= LAST:
+            self._recording.guarded("looking at gradients", self._look, optimiser)
 
     def _look(self, optimiser: Any) -> None:
         if (found := rows_of(optimiser)) is not None:

@@ -152,14 +152,16 @@ class Loaders:
     def before_next(self, iterator: Any) -> None:
         """Begins a wait."""
         self.loop.before_next(iterator)
-        self.relays.draws()
+        if not self.loop.here.main:
+            self.relays.draws()
 
     def after_next(self, iterator: Any, event: Literal["exhausted", "failed"] | None, batch: Any) -> None:
         """Ends the wait. If it failed, looks for workers that ended too early."""
         self.loop.after_next(iterator, event)
         if event == "failed":
             self.lost.look(iterator)
-        self.relays.drawn(iterator, batch)
+        if not self.loop.here.main:
+            self.relays.drawn(iterator, batch)
         watch_transfers_once(self)
 
     def watch_fetcher(self, fetcher: Any, took_ns: int) -> Any:
@@ -349,7 +351,7 @@ def _watch_shutdown(loaders: Loaders, kind: Any) -> None:
 
 def _watch_next(loaders: Loaders, kind: Any) -> None:
     plain = kind.__next__
-    loop = loaders.loop
+    loop, process = loaders.loop, loaders.recording.pid
 
     @unseen
     def recorded(self: Any, draw: Callable[[Any], Any]) -> Any:
@@ -377,10 +379,10 @@ def _watch_next(loaders: Loaders, kind: Any) -> None:
     @unseen
     @functools.wraps(plain)
     def __next__(self: Any) -> Any:
-        if local.timer is not None or _elsewhere(loaders):
+        if local.timer is not None or os.getpid() != process:
             return plain(self)
-        if loop.here.whole is not None:
-            return part_of(loop.here.whole, self)
+        if (whole := loop.here.whole) is not None:
+            return part_of(whole, self)
         if loaders.bound is not None:
             return loaders.bound.batch(self, plain, recorded)
         return recorded(self, plain) if loaders.recording.on else plain(self)

@@ -14,6 +14,7 @@ from pipebench.watch.record.program_lines import LeftOn
 from pipebench.watch.record.recording import Recording
 
 _AT = (3, 10, 23, 60, 137, 300)  # steps, at no regular distance: a profiler with a schedule records some of them only
+LAST = _AT[-1]
 _HALF = ("avx512_fp16", "amx_fp16", "asimdhp", "fphp")  # flags of x86 and of ARM
 
 

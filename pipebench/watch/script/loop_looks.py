@@ -113,18 +113,18 @@ class LoopLooker:
         """`plain(iterator)`, noted. Called by what torch's `next` was replaced with; `number` says of which loader."""
         if not self.recording.on:
             return plain(iterator)
-        self._guarded(lambda: self.came(number(iterator), sys._getframe()))
+        try:
+            self.came(number(iterator), sys._getframe())
+        except Exception as error:
+            self._fault(error)
         try:
             return plain(iterator)
         except BaseException:
-            self._guarded(lambda: self.left(sys._getframe()))
+            try:
+                self.left(sys._getframe())
+            except Exception as error:
+                self._fault(error)
             raise
-
-    def _guarded(self, step: Callable[[], object]) -> None:
-        try:
-            step()
-        except Exception as error:
-            self._fault(error)
 
     def came(self, loader: int | None, frame: FrameType | None) -> None:
         """Notes that the loop asks for a batch. `frame` is that of the caller of torch's iterator, or ours in it."""
@@ -166,7 +166,8 @@ class LoopLooker:
 
     def _turns(self, loader: int, loop: Around | None) -> None:
         """Notes that an iteration of this loop begins."""
-        self.go_on()
+        if not self._runs:
+            self.go_on()
         if time.monotonic() >= self._written:
             self.write()
         self._turn += 1

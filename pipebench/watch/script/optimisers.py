@@ -11,11 +11,12 @@ from typing import Any
 
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.record_file import OPTIMISER, OTHER
+from pipebench.watch.script import gradient_rows, left_on
 from pipebench.watch.script.backward import compiling
-from pipebench.watch.script.gradient_rows import RowLooks
-from pipebench.watch.script.left_on import LeftOnTools
 from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.script.without_loader import LoopWithoutLoader
+
+_LOOKED_AT = max(left_on.LAST, gradient_rows.LAST)  # steps: later ones are not looked at any more
 
 
 class _Hooks:
@@ -28,18 +29,17 @@ class _Hooks:
     def __init__(self, loop: LoopPhases) -> None:
         self._loop = loop
         self._bare = LoopWithoutLoader(loop)
-        self._tools = LeftOnTools(loop.recording, lambda: loop.gradients.in_half)
-        self._rows = RowLooks(loop.recording)
+        self._tools = left_on.LeftOnTools(loop.recording, lambda: loop.gradients.in_half)
+        self._rows = gradient_rows.RowLooks(loop.recording)
+        self._steps = 0
 
     @unseen
     def before(self, optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         loop = self._loop
-        if _unwatched(loop) or _in_another(sys._getframe(1)):
+        if compiling() or not loop.recording.on or _in_another(sys._getframe(1)):
             return None
-        this = loop.here.innermost()
-        if this is None:
+        if not loop.here.open or (this := loop.spend(OTHER)) is None:
             return None
-        loop.spend(OTHER)
         given = _with_closure(loop, optimiser, args, kwargs)
         if this is loop.here.bare and not this.trained and given is None:
             self._bare.follows(id(optimiser))
@@ -49,22 +49,25 @@ class _Hooks:
     @unseen
     def after(self, optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         loop = self._loop
-        if _unwatched(loop):
+        if compiling() or not loop.recording.on:
             return
-        loop.recording.guarded("noting an optimiser", lambda: loop.gradients.stepped(optimiser))
+        loop.recording.guarded("noting an optimiser", loop.gradients.stepped, optimiser)
         if _in_another(sys._getframe(1)):
             return
-        self._tools.stepped()
-        if (this := loop.here.innermost()) is not None:
-            loop.spend(OPTIMISER, unnamed=OPTIMISER)
+        here = loop.here
+        this = loop.spend(OPTIMISER, unnamed=OPTIMISER) if here.open else None
+        if this is not None:
             this.trained = True
             this.steps += 1
-            if not loop.here.backward:  # some step for each parameter, inside the backward
+            if not here.backward:  # some step for each parameter, inside the backward
                 this.device.trained()
-        if loop.own is not None and loop.account.here():
-            loop.own.stepped([one.loader for one in loop.here.open])
-        self._rows.stepped(optimiser)
-        loop.recording.guarded("finding a loop without a loader", lambda: self._bare.stepped(id(optimiser)))
+        if loop.own is not None and here.main:
+            loop.own.stepped([one.loader for one in here.open])
+        if self._steps < _LOOKED_AT:
+            self._steps += 1
+            self._tools.stepped()
+            self._rows.stepped(optimiser)
+        loop.recording.guarded("finding a loop without a loader", self._bare.stepped, id(optimiser), this)
 
 
 def watch_optimisers(loop: LoopPhases, module: Any) -> None:
@@ -86,13 +89,9 @@ def _watch_made(loop: LoopPhases, kind: Any) -> None:
     @functools.wraps(plain)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         plain(self, *args, **kwargs)
-        loop.recording.guarded("noting an optimiser", lambda: loop.gradients.made(self))
+        loop.recording.guarded("noting an optimiser", loop.gradients.made, self)
 
     loop.recording.patches.replace(kind, "__init__", __init__)
-
-
-def _unwatched(loop: LoopPhases) -> bool:
-    return compiling() or not loop.recording.on
 
 
 def _in_another(step: FrameType) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
+from operator import add
 from time import perf_counter_ns, process_time_ns
 from typing import Any, Literal
 
 from pipebench.watch.record.kernel_counts import HelperWaits, core_wait_ns
-from pipebench.watch.record.lines import Arrival, Buckets, IterationInFull, LoopSums, PassEnded
+from pipebench.watch.record.lines import Arrival, IterationInFull, LoopSums, PassEnded
 from pipebench.watch.record.pace import Pace
 from pipebench.watch.record.record_file import PHASES, WAIT, WAIT_PARTS, bucket
 from pipebench.watch.record.recording import Recording
@@ -45,7 +46,7 @@ class Pass:
         self.batch: int | None = None
         self.log: list[int] = []
         self.pace = Pace(recording.file.began, number)
-        self.device = IdleDevice(device)
+        self.device = IdleDevice(device, number)
         self.waiting = False
         self.gone: weakref.ref[Any] | None = None
         self.arrived: Arrival | None = None
@@ -58,19 +59,17 @@ class Pass:
         self.pending = LoopSums(self.loader, self.number, first=self.turn, phases_ns=zeros, wait_parts_ns=parts)
 
     def close(self, now: int) -> None:
-        """Ends the current iteration. If the sums are due, `write_if_due` will write them."""
+        """Ends the current iteration. `due` says afterwards that the sums are to be written."""
         if self.began is None:
             return
         first = self.turn == 0
         if first:
-            self._write()
+            self.write()
             self.pending.first_wait_ns = self.phases[WAIT]
         else:
-            _count(self.pending.waits, self.phases[WAIT])
-            _count(self.pending.lengths, sum(self.phases))
-            _add(self.pending.wait_parts_ns, self.waited)
+            self._count(self.phases[WAIT], sum(self.phases))
         sums = self.pending
-        _add(sums.phases_ns, self.phases)
+        sums.phases_ns = [*map(add, sums.phases_ns, self.phases)]
         while self.spans:
             name, spent = self.spans.popitem()
             sums.spans_ns[name] = sums.spans_ns.get(name, 0) + spent
@@ -82,26 +81,31 @@ class Pass:
         if self.arrived is not None:
             sums.arrivals.append(self.arrived._replace(left=now))
             self.arrived = None
-        self._keep_in_full(self.began, now)
+        if self.turn % self.recording.settings.every == 0 and not self.silent:
+            self._keep_in_full(self.began, now)
+        self.log.clear()
         self.turn += 1
         self.phases = [0] * len(PHASES)
         self.trained = False
         self.steps = 0
         self.due = self.pace.due(now) or first
 
-    def write_if_due(self) -> None:
-        if self.due:
-            self._write()
+    def _count(self, wait: int, length: int) -> None:
+        """Counts an iteration of this length, after a wait of that length."""
+        sums = self.pending
+        for buckets, spent in ((sums.waits, wait), (sums.lengths, length)):
+            key = bucket(spent)
+            buckets[key] = buckets.get(key, 0) + 1
+        sums.wait_parts_ns = [*map(add, sums.wait_parts_ns, self.waited)]
 
     def _keep_in_full(self, began: int, now: int) -> None:
-        every = self.recording.settings.every
-        if self.turn % every == 0 and self.turn < _KEPT * every and not self.silent:
+        if self.turn < _KEPT * self.recording.settings.every:
             thread = threading.get_native_id()
             line = IterationInFull(self.loader, self.number, self.turn, began, now, thread, list(self.log))
             self.recording.file.write_in_full(line)
-        self.log.clear()
 
-    def _write(self) -> None:
+    def write(self) -> None:
+        """Writes the sums of the iterations since the last line."""
         self.due = False
         if not self.pending.turns or self.silent:
             return
@@ -119,15 +123,6 @@ class Pass:
         """Writes what is left of the pass, and how it ended: its iterator ended or failed, or recording ended."""
         self.over = True
         if self.recording.pid == self.recording.file.pid and not self.silent:
-            self._write()
+            self.write()
+            self._written()  # also if the last line was written in the present iteration
             self.recording.write(PassEnded(self.loader, how, self.phases[WAIT]))
-
-
-def _add(sums: list[int], more: list[int]) -> None:
-    for place, spent in enumerate(more):
-        sums[place] += spent
-
-
-def _count(buckets: Buckets, spent: int) -> None:
-    key = bucket(spent)
-    buckets[key] = buckets.get(key, 0) + 1

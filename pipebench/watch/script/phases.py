@@ -11,6 +11,8 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
+from operator import attrgetter
+from threading import get_ident
 from time import perf_counter_ns
 from typing import Any, Literal
 
@@ -20,7 +22,6 @@ from pipebench.watch.record.lines import (
 )
 from pipebench.watch.record.record_file import AFTER, FORWARD, OTHER, SPANS, WAIT
 from pipebench.watch.record.recording import Recording
-from pipebench.watch.record.sampling import followed
 from pipebench.watch.script.arrivals import Arrivals
 from pipebench.watch.script.main_thread import MainThread
 from pipebench.watch.script.own_steps import OwnTime
@@ -31,13 +32,14 @@ from pipebench.watch.script.unused_gradients import UnusedGradients
 _LOGGED = 8192  # of one iteration, which is as long as the script takes to ask for the next batch
 
 
-class _Threads(threading.local):
+class _Thread:
     """The state of one thread: its open passes (the innermost last), and the moment up to which its time is assigned.
 
-    `unnamed` is the time, in nanoseconds, that the next event of the thread will name.
+    `main` says that it is the one of the account. `unnamed` is the time, in nanoseconds, that its next event will name.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, main: bool) -> None:
+        self.main = main
         self.open: list[Pass] = []
         self.mark = 0
         self.unnamed = 0
@@ -59,12 +61,22 @@ class _Threads(threading.local):
         return this is not None and not this.waiting
 
 
+class _Threads(threading.local):
+    """The state of each thread that asks for it. `main` is the number of the account's thread."""
+
+    def __init__(self, main: int) -> None:
+        self.here = _Thread(get_ident() == main)
+
+
 class LoopPhases:
-    """The state of all loops of one process."""
+    """The state of all loops of one process. `here` is that of the thread which asks for it."""
+
+    # What a `threading.local` itself holds takes eight times as long to read, and a function of ours would as well.
+    here: _Thread = property(attrgetter("_threads.here"))  # type: ignore[assignment]
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
-        self.here = _Threads()
+        self._threads = _Threads(get_ident())
         self.passes: weakref.WeakKeyDictionary[Any, Pass] = weakref.WeakKeyDictionary()
         self.completed = 0
         self.arrivals = Arrivals()
@@ -78,10 +90,11 @@ class LoopPhases:
         self.at_backward: Callable[[], object] = lambda: None  # called before each backward of such a loop
         self._together: set[tuple[int, int]] = set()
 
-    def spend(self, phase: int, unnamed: int = OTHER) -> None:
+    def spend(self, phase: int, unnamed: int = OTHER) -> Pass | None:
         """Adds the time since this thread's last event to `phase`, and the time that `defer` kept to `unnamed`.
 
-        Forward and other are what nothing else names: inside a span, they are the span's.
+        Forward and other are what nothing else names: inside a span, they are the span's. `ends_wait` divides a wait.
+        Returns the innermost pass.
         """
         here = self.here
         now = perf_counter_ns()
@@ -89,7 +102,10 @@ class LoopPhases:
         if here.spans and phase in (FORWARD, OTHER):
             phase = SPANS
         top = here.innermost()
-        self.account.phase(None if top is None else top.place, phase, now, spent, unnamed if here.unnamed else None)
+        if not here.main:
+            self.account.beside(spent if top is not None else 0)
+        elif phase != WAIT:
+            self.account.phase(None if top is None else top.place, phase, now, unnamed if here.unnamed else None)
         if top is not None:
             top.phases[phase] += spent
             top.phases[unnamed] += here.unnamed
@@ -97,35 +113,40 @@ class LoopPhases:
                 top.spans[here.spans[-1]] = top.spans.get(here.spans[-1], 0) + spent
             if len(top.log) < _LOGGED:
                 top.log += (here.mark, now, phase)
-        if self.own is not None and self.account.here():
+        if self.own is not None and here.main:
             self.own.spent(None if top is None else top.loader, phase, spent, unnamed, here.unnamed)
         here.mark = now
         here.unnamed = 0
+        return top
 
     def spend_only(self, phase: int) -> None:
         """Adds the time since this thread's last event to `phase`. What `defer` kept still waits for its name."""
-        unnamed, self.here.unnamed = self.here.unnamed, 0
+        here = self.here
+        unnamed, here.unnamed = here.unnamed, 0
         self.spend(phase)
-        self.here.unnamed = unnamed
+        here.unnamed = unnamed
 
     def defer(self) -> None:
         """Keeps the time since the last event without a name, until the next event names it. A span's has its name."""
-        if self.here.spans:
+        here = self.here
+        if here.spans:
             self.spend_only(SPANS)
             return
         now = perf_counter_ns()
-        self.here.unnamed += now - self.here.mark
-        self.here.mark = now
-        self.account.keep(now)
+        here.unnamed += now - here.mark
+        here.mark = now
+        if here.main:
+            self.account.keep(now)
 
     def name(self, phase: int) -> None:
         """What `defer` has kept was `phase`. The time since then has no name yet."""
         here = self.here
         top = here.innermost()
-        self.account.name(None if top is None else top.place, phase)
+        if here.main:
+            self.account.name(None if top is None else top.place, phase)
         if top is not None:
             top.phases[phase] += here.unnamed
-        if self.own is not None and self.account.here():
+        if self.own is not None and here.main:
             self.own.spent(None if top is None else top.loader, phase, here.unnamed)
         here.unnamed = 0
 
@@ -148,11 +169,11 @@ class LoopPhases:
 
     def before_next(self, iterator: Any) -> None:
         here = self.here
-        self.spend(OTHER)
+        top = self.spend(OTHER)
         this = self.passes.get(iterator)
         if this is None:
             return
-        if (top := here.innermost()) is not None and top is not this:
+        if top is not None and top is not this:
             top.device.elsewhere()
         if this in here.open:
             while here.open[-1] is not this:
@@ -167,7 +188,7 @@ class LoopPhases:
         this.close(here.mark)
         self.count(this)
         this.began = here.mark
-        this.beside = not self.account.here()
+        this.beside = not here.main
         this.suspended = this.over = False  # a script may go on after a `next()` that failed
         this.waiting = True
         if not this.beside or this.loader in self.trains:
@@ -190,7 +211,8 @@ class LoopPhases:
             self.recording.write(Moment("warm", self.here.mark))
         if settings.steps is not None and self.completed == settings.warmup + settings.steps:
             self.finish()
-            self.account.stops()
+            if self.here.main:
+                self.account.stops()
             self.recording.stop()
 
     def after_next(self, iterator: Any, event: Literal["exhausted", "failed"] | None, after_ns: int = 0) -> None:
@@ -198,6 +220,7 @@ class LoopPhases:
 
         `event` is None if a batch came, else what happened instead: "exhausted" or "failed".
         """
+        here = self.here
         waited = self.arrivals.parts.take()
         waited[AFTER] += after_ns
         self.spend(WAIT)
@@ -207,38 +230,47 @@ class LoopPhases:
         this.waiting = False
         this.waited = waited
         self.ends_wait(this, waited, last=event is not None)
-        shown = this.turn if followed(this.turn, this.number) else None
-        this.device.end(self.here.mark, shown, counts=event is None and this.turn > 0)
+        this.device.end(here.mark, this.turn, counts=event is None and this.turn > 0)
         this.arrived = None
         if event is None:
-            this.arrived = self.arrivals.taken(iterator, this.number, this.began or 0, self.here.mark)
+            this.arrived = self.arrivals.taken(iterator, this.number, this.began or 0, here.mark)
         if event:
             this.finish(event)
             this.began = None
-            if this in self.here.open:
-                self.here.open.remove(this)
+            if this in here.open:
+                here.open.remove(this)
         self.recorded(this)
 
     def ends_wait(self, this: Pass, parts: list[int], last: bool) -> None:
         """The time since the event before the last one was a wait, with these parts. `last`: the pass has ended."""
-        self.account.waited(this.place, this.turn, self.here.mark, parts, last)
-        if (last or not this.turn) and self.own is not None and self.account.here():
+        here = self.here
+        if not here.main:
+            return
+        if this.turn and not last:
+            self.account.wait(this.place, here.mark, parts)
+            return
+        (self.account.ended if last else self.account.started)(this.place, here.mark, parts)
+        if self.own is not None:
             self.own.at_an_end()
 
     def recorded(self, this: Pass) -> None:
         """Writes what is due. The time since the last event was ours: it is in the account, and in no phase."""
-        this.write_if_due()
-        self.account.write_if_due()
+        if this.due:
+            this.write()
+        if self.here.main:
+            self.account.write_if_due()
         self.looked(this)
 
     def looked(self, this: Pass) -> None:
         """The time since the last event was ours, as in `recorded`."""
-        self.here.mark = now = perf_counter_ns()
-        self.account.recorded(this.place, now)
+        here = self.here
+        here.mark = now = perf_counter_ns()
+        if here.main:
+            self.account.recorded(this.place, now)
 
     def write_own(self) -> None:
         """Writes a rank's steps up to now. It follows the line of their iterations, so a kill loses both or neither."""
-        if self.own is not None and self.account.here():
+        if self.own is not None and self.here.main:
             self.own.write()
 
     def loader_opens(self, again: Any = None) -> None:
@@ -253,7 +285,12 @@ class LoopPhases:
                 self._left(self.passes[again])
             self.spend(OTHER)
             self.arrivals.parts.begin()
-        self.account.loop_begins()
+        self.loop_begins()
+
+    def loop_begins(self) -> None:
+        """Notes that a loop of this thread is about to begin."""
+        if self.here.main:
+            self.account.loop_begins()
 
     def pass_begins(self, iterator: Any, loader: int, number: int) -> None:
         """Begins a pass. The time since `loader_opens` is its start-up; no iteration includes it."""
@@ -266,9 +303,12 @@ class LoopPhases:
 
     def starts(self, this: Pass) -> None:
         """The time since the last event was the start-up of a pass."""
-        self.here.mark = now = perf_counter_ns()
+        here = self.here
+        here.mark = now = perf_counter_ns()
+        if not here.main:
+            return
         self.account.started(this.place, now, self.arrivals.parts.take())
-        if self.own is not None and self.account.here():
+        if self.own is not None:
             self.own.outside()
 
     def workers_end(self, iterator: Any) -> None:
@@ -280,8 +320,10 @@ class LoopPhases:
     def workers_ended(self, iterator: Any) -> None:
         this = self.passes.get(iterator)
         if this is not None and not this.waiting:
-            self.here.mark = now = perf_counter_ns()
-            self.account.ended(this.place, now)
+            here = self.here
+            here.mark = now = perf_counter_ns()
+            if here.main:
+                self.account.ended(this.place, now)
 
     def _gone(self, this: Pass) -> None:
         """Ends a pass whose iterator is gone: the loop was left by `break`, `return` or an exception."""
@@ -306,7 +348,8 @@ class LoopPhases:
         if this in here.open:
             del here.open[here.open.index(this) :]
         this.close(here.mark)
-        this.write_if_due()
+        if this.due:
+            this.write()
         this.began = None
         this.turn = max(1, this.turn)  # the first batch of the pass was not seen, so no later one counts as the first
 

@@ -96,7 +96,7 @@ def _met(loop: LoopPhases, plain: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(plain)
     def collective(*args: Any, **kwargs: Any) -> Any:
         own = loop.own
-        if own is None or compiling() or not loop.account.here():
+        if own is None or compiling() or not loop.here.main:
             return plain(*args, **kwargs)
         own.meets()
         try:

@@ -66,16 +66,14 @@ class Relays:
         self._asking = _Asking()
 
     def drawn(self, iterator: Any, batch: object) -> None:
-        """Notes a batch that a thread has just taken from a loader (None: it got none)."""
-        if batch is None or self.loop.account.here():
-            return
+        """Notes a batch that a thread beside the main one has just taken from a loader (None: it got none)."""
         this = self.loop.passes.get(iterator)
-        if this is not None:
+        if this is not None and batch is not None:
             this.batch = id(batch)
 
     def draws(self) -> None:
-        """Notes that a thread is about to take a batch from a loader."""
-        if not self._patched and not self.loop.account.here():
+        """Notes that a thread beside the main one is about to take a batch from a loader."""
+        if not self._patched:
             self._patched = True
             self._watch_queues()
 
@@ -129,7 +127,7 @@ class Relays:
 
     def _puts(self, own: Any, item: object) -> list[_Fed]:
         loop = self.loop
-        this = loop.here.open[-1] if loop.here.open and not loop.account.here() else None
+        this = loop.here.open[-1] if loop.here.open and not loop.here.main else None
         fed = self._fed.get(own)
         if this is not None and not this.trained and _holds(item, this.batch):
             fed = self._fed.setdefault(own, fed or _Fed())
@@ -190,12 +188,12 @@ class Relays:
         loop = self.loop
         loop.end_bare()
         loop.name(OTHER)
-        loop.account.loop_begins()
+        loop.loop_begins()
         loop.arrivals.parts.begin()
         this = fed.current = loop.passes[fed] = Pass(loop.recording, *source.place, loop.device, loop.write_own)
         loop.starts(this)
         this.began = loop.here.mark
-        this.beside = not loop.account.here()
+        this.beside = not loop.here.main
         loop.here.open.append(this)
         self._open.append(fed)
 

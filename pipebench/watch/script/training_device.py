@@ -9,11 +9,12 @@ from typing import Any
 class TrainingDevice:
     """The device of the last loss; before the first backward, one on which the script holds memory.
 
+    `known` is the number that `index` gave last, or that of the last loss; None if nothing was found so far.
     No other device is touched: CUDA would make a context there, which takes memory.
     """
 
     def __init__(self) -> None:
-        self._index: int | None = None
+        self.known: int | None = None
         self._asked = 0
 
     def backward_of(self, losses: Any) -> None:
@@ -24,15 +25,15 @@ class TrainingDevice:
                 with torch._C.DisableTorchFunction():  # no `__torch_function__` of the script hears of it
                     device = one.device
                 if device.type == "cuda":
-                    self._index = device.index
+                    self.known = device.index
 
     def index(self) -> int | None:
         """Its number; None if CUDA is not in use, or if the device is not known."""
-        if self._index is None and (cuda := cuda_in_use()) is not None:
+        if self.known is None and (cuda := cuda_in_use()) is not None:
             self._asked += 1
             if self._asked & (self._asked - 1) == 0:  # to ask takes long, so it is asked at the 1st, 2nd, 4th … time
-                self._index = _held(cuda)
-        return self._index
+                self.known = _held(cuda)
+        return self.known
 
     def synchronize(self) -> None:
         """Waits until the device has done all its work. Without a device, does nothing."""

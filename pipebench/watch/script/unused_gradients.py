@@ -98,8 +98,8 @@ class UnusedGradients:
         self._made[id(optimiser)] = optimiser
 
     def stepped(self, optimiser: Any) -> None:
-        if not _is(self._stepped, optimiser):
-            self._optimisers += not _is(self._made, optimiser)
+        if self._stepped.get(id(optimiser)) is not optimiser:
+            self._optimisers += self._made.get(id(optimiser)) is not optimiser
             self._stepped[id(optimiser)] = optimiser
 
     def walks_now(self, loader: int, turn: object, *, plain: bool) -> bool:
@@ -219,10 +219,6 @@ def _key(one: Any) -> _Key:
 
 def _version(tensor: Any) -> int:
     return -1 if tensor.is_inference() else int(tensor._version)
-
-
-def _is(known: _ById, one: Any) -> bool:
-    return known.get(id(one)) is one
 
 
 def _parameters(optimisers: _ById) -> set[int]:

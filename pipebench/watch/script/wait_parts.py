@@ -67,7 +67,8 @@ class WaitParts(threading.local):
         before = timer.switch(WORKERS)
         self.asked = timer.last
         try:
-            return receiving(queue, get, lambda: timer.switch(RECEIVE), lambda: timer.switch(UNPICKLE))
+            begins, ends = functools.partial(timer.switch, RECEIVE), functools.partial(timer.switch, UNPICKLE)
+            return receiving(queue, get, begins, ends)
         finally:
             timer.switch(before)
             self.got = timer.last

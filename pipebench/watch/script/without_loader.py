@@ -50,10 +50,9 @@ class LoopWithoutLoader:
         if not self._here.settled:
             self._here.optimiser = optimiser
 
-    def stepped(self, optimiser: int) -> None:
-        """Notes the end of a step of the optimiser with this `id`."""
+    def stepped(self, optimiser: int, this: Pass | None) -> None:
+        """Notes the end of a step of the optimiser with this `id`, in this pass."""
         loop, here = self.loop, self._here
-        this = loop.here.innermost()
         if this is not None and this is not loop.here.bare:
             here.loader, here.times = True, 0
         elif not here.times:
@@ -73,7 +72,7 @@ class LoopWithoutLoader:
     def _begin(self) -> None:
         loop = self.loop
         loop.spend(OTHER)
-        loop.account.loop_begins()
+        loop.loop_begins()
         self._passes += 1
         if not self._passes:
             loop.recording.write(LoaderFound(NUMBER, "", 0, None, "none", None))
@@ -82,7 +81,7 @@ class LoopWithoutLoader:
         loop.passes[self._here.token] = this
         loop.recording.write(PassBegun(NUMBER, self._passes, loop.here.mark))
         this.began = loop.here.mark
-        this.beside = not loop.account.here()
+        this.beside = not loop.here.main
         loop.here.open.append(this)
 
     def _turn(self, this: Pass) -> None:

@@ -61,7 +61,7 @@ class Sums:
         self.slow: list[tuple[int, int]] = []
         self.slow_floor = self.slowest = 0
         self.has_slowest = False  # the batch that is made has the slowest sample so far
-        self.present: PresentSample | None = None  # of a worker
+        self.present: PresentSample | None = None  # of a worker: hears which sample, or which samples, are made
         self.held_open: Held | None = None
         recording.before_stop.append(self.write)
         self._clear()
@@ -87,11 +87,6 @@ class Sums:
         except Exception as error:  # a batch may be an object of any kind
             self.looks = False
             self.recording.fault("counting what a batch holds", error)
-
-    def at(self, index: object) -> None:
-        """Notes which sample, or which samples, are made from now on."""
-        if self.present is not None:
-            self.present.note(index)
 
     def sample(self, began: int, now: int, index: object) -> None:
         """Adds one sample, made from `began` to `now`."""

@@ -37,7 +37,8 @@ class _Dataset:
         sums, timer = self._sums, local.timer
         if timer is None:
             return self._dataset[index]
-        sums.at(index)
+        if sums.present is not None:
+            sums.present.note(index)
         before = timer.switch(self._stage)
         began = timer.last
         try:
@@ -56,7 +57,8 @@ class _Dataset:
             timer = local.timer
             if timer is None:
                 return function(indices)
-            self._sums.at(indices)
+            if self._sums.present is not None:
+                self._sums.present.note(indices)
             before = timer.switch(self._stage)
             try:
                 found = function(indices)

@@ -41,7 +41,7 @@ def test_sparse_gradients_and_other_parameters_are_not_told(made: Any) -> None:
 
 def test_few_steps_are_looked_at_and_gradients_stay_as_they_are() -> None:
     recording: Any = made_up_recording()
-    recording.guarded = lambda _, act: act()
+    recording.guarded = lambda _, act, *args: act(*args)
     looks, optimiser = RowLooks(recording), _after([3])
     before = optimiser.param_groups[0]["params"][0].grad.clone()
     for _ in range(30):

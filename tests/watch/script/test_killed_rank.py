@@ -95,7 +95,7 @@ def test_steps_that_another_thread_s_loop_would_write_wait_for_the_main_thread(
     killed: Killed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed.trains(3)
-    monkeypatch.setattr(killed.loop.account, "here", lambda: False)
+    monkeypatch.setattr(killed.loop.here, "main", False)
     killed.loop.write_own()
     assert len(Records(gather(killed.folder), Footprint(), Looks()).steps) == 2
     monkeypatch.undo()

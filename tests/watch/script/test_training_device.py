@@ -73,9 +73,9 @@ def _trained() -> TrainingDevice:
     """The device after one backward."""
     found = TrainingDevice()
     this = SimpleNamespace(device=IdleDevice(TrainingDevice()))
-    here = SimpleNamespace(bare=None, innermost=lambda: this, backward=False)
+    here = SimpleNamespace(bare=None, open=[this], backward=False)
     gradients = SimpleNamespace(walks=False)
-    loop: Any = SimpleNamespace(device=found, here=here, spend=lambda *_, **__: None, gradients=gradients)
+    loop: Any = SimpleNamespace(device=found, here=here, spend=lambda *_, **__: this, gradients=gradients)
     watched_backward(loop, lambda *_: None)(torch.zeros(1).as_subclass(Loss))
     return found
 
@@ -175,8 +175,10 @@ def test_from_the_end_of_training_to_the_wait_the_device_has_no_training_to_do(
     """Of a validation inside an iteration, nothing is the loop's: that iteration is not measured."""
     clock = [0.0]
     monkeypatch.setattr(device_idle, "_recorded", lambda index: _Timed(clock[0]))
+    monkeypatch.setattr(device_idle, "_captures", lambda index: False)
     loop, written = LoopPhases(Recording(Settings(str(tmp_path)), "script")), list[Any]()
     monkeypatch.setattr(loop.recording, "write", written.append)
+    loop.device.known = 0
     hooks = optimisers._Hooks(loop)
     backward = watched_backward(loop, lambda: hooks.after(None, (), {}))  # some step inside a backward
     train, valid = _Iterator(), _Iterator()

@@ -72,9 +72,10 @@ def test_the_step_of_an_optimiser_that_is_not_torch_s_is_training(looker):
 @pytest.mark.parametrize(("given", "trained"), [((), True), ((lambda: None,), False)])
 def test_a_step_with_a_closure_has_not_come_to_its_backward(given, trained):
     this = SimpleNamespace(trained=False, steps=0, device=SimpleNamespace(trained=lambda: None))
-    here = SimpleNamespace(innermost=lambda: this, bare=None, backward=False)
-    recording = SimpleNamespace(on=True, guarded=lambda what, step: None, settings=None, write=None)
-    loop = SimpleNamespace(here=here, recording=recording, own=None, spend=lambda *_, **__: None)
+    here = SimpleNamespace(open=[this], bare=None, backward=False)
+    recording = SimpleNamespace(on=True, guarded=lambda what, step, *args: None, settings=None, write=None)
+    gradients = SimpleNamespace(stepped=None)
+    loop = SimpleNamespace(here=here, recording=recording, own=None, spend=lambda *_, **__: this, gradients=gradients)
     hooks = optimisers._Hooks(loop)
     optimiser = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
     hooks.before(optimiser, (optimiser, *given), {})
