@@ -25,6 +25,7 @@ from pipebench.watch.worker.stack_place import Teller
 _SLOWEST = 10
 _ASKED = 8  # workers that look at their thread pools: that takes milliseconds
 _WHOLE = 16  # batches in which all tensors and arrays are looked for
+_LOOKED, _LOOKED_EACH = 64, 8  # into the first batches, and then each 8th: some take half a millisecond
 _FIRST = 2  # batches with a line of their own: in them, libraries set themselves up
 
 
@@ -76,8 +77,9 @@ class Sums:
         self.single: list[OneBatch] = []
 
     def look_into(self, batch: object) -> None:
-        """Counts what a batch holds, for those batches that are followed. Outside of its fetch."""
-        if not self.looks or not followed(self.number, max(0, self.round)):
+        """Counts what a batch holds, for some of those batches that are followed. Outside of its fetch."""
+        chosen = self.fetched < _LOOKED or self.number % _LOOKED_EACH == 0
+        if not (self.looks and chosen and followed(self.number, max(0, self.round))):
             return
         try:
             if (found := contents.content_of(batch)) is not None:

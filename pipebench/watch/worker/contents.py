@@ -122,7 +122,9 @@ def _uneven(table: Any, columns: Sequence[int], unused: int) -> float:
     padding = max(set(ends), key=ends.count, default=None)
     if padding is None or 2 * ends.count(padding) < len(ends):
         return 0.0
-    equal = (table == padding)[:, list(columns)]
+    equal = table == padding
+    if columns[0]:  # from the end; to take a list of columns would take ten times as long
+        equal = equal.flip(1) if hasattr(equal, "flip") else equal[:, ::-1]
     runs: list[int] = equal.cumprod(1).sum(1).tolist()
     if int(equal.sum()) != sum(runs) or len(set(runs)) < _LENGTHS:
         return 0.0

@@ -20,8 +20,8 @@ def padded_lengths(entries: Sequence[Any]) -> tuple[int, list[int]] | None:
     Another entry tells it: a length for each sample, or a mask. It is believed if one number fills what comes behind
     each end, and what stands at most ends is another one.
     """
-    lengths = [found for one in entries if (found := _lengths(one))]
     floats = [one for one in entries if "float" in str(getattr(one, "dtype", "")) and len(one.shape) in _AXES]
+    lengths = [found for one in entries if (found := _lengths(one))] if floats else []
     for table in sorted(floats, key=lambda one: -_size(one)):
         for axis in _AXES[len(table.shape)]:
             places = int(table.shape[axis])

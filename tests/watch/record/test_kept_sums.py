@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 
 import pytest
+import torch
 
 from pipebench.watch.read.decoding import read
 from pipebench.watch.record.lines import FetchSums
@@ -80,6 +81,16 @@ def test_figures_of_single_batches_end_after_the_first_ones(tmp_path: Path) -> N
         kept.sums.write(last=True)
         lines = kept.written()
         assert sum(one.batches for one in lines) == 300 and sum(len(one.single) for one in lines) == most
+
+
+def test_into_batches_is_looked_less_often_after_the_first_ones(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    for number in range(300):
+        kept.sums.number = number
+        kept.sums.look_into({"input_ids": torch.ones(2, 20, dtype=torch.long)})
+        kept.batch(MS)
+    kept.sums.write(last=True)
+    assert sum(one.content.batches for one in kept.written()) == 64 + 30
 
 
 def test_what_is_kept_is_written_before_the_recording_stops_and_after_a_failed_batch(tmp_path: Path) -> None:
