@@ -13,6 +13,7 @@ _MOST = 512  # bytes
 _TASKS = "/proc/self/task"
 _SELDOM_NS, _TIMES_AS_LONG = 200_000_000, 500  # so looks take 0.2 % of the time at most
 _THIS_THREAD = "/proc/thread-self/schedstat"
+_OF_THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 
 
 def core_wait_ns(thread: int | None = None) -> int:
@@ -23,6 +24,24 @@ def core_wait_ns(thread: int | None = None) -> int:
     """
     fields = _read(_THIS_THREAD if thread is None else f"/proc/self/task/{thread}/schedstat").split()
     return int(fields[1]) if len(fields) > 1 else 0
+
+
+class CoreWait:
+    """`core_wait_ns` of the present thread, which can have grown only if the thread has left its core since.
+
+    So it is read again only then: in a loop of short iterations, to open the file takes as long as many calls of ours.
+    """
+
+    def __init__(self) -> None:
+        self._seen: tuple[int, ...] = ()
+        self._ns = 0
+
+    def now(self) -> int:
+        used = resource.getrusage(_OF_THREAD)
+        seen = threading.get_ident(), used.ru_nvcsw, used.ru_nivcsw
+        if seen != self._seen:
+            self._seen, self._ns = seen, core_wait_ns()
+        return self._ns
 
 
 class HelperWaits:

@@ -9,7 +9,7 @@ from time import perf_counter_ns, process_time_ns
 
 from pipebench.watch.record import thread_pools
 from pipebench.watch.record.exclusive_time import StageTimer, stages
-from pipebench.watch.record.kernel_counts import children_cpu_ns, read_bytes
+from pipebench.watch.record.kernel_counts import CoreWait, children_cpu_ns, read_bytes
 from pipebench.watch.record.last_sample import PresentSample, text_of
 from pipebench.watch.record.lines import BatchInFull, Collected, FetchSums
 from pipebench.watch.record.pace import SINGLE, Pace
@@ -49,6 +49,7 @@ class Sums:
         self.recording = recording
         self.place = place
         self.timer = StageTimer()
+        self.waited = CoreWait()  # of the thread that fetches
         self.teller = Teller(recording, self.timer, place.loader)
         self.pace = Pace(place.run_began, place.first_pass, _FIRST)
         self.room = SINGLE // (1 + place.first_pass)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pipebench.watch.record.exclusive_time import local, stages, timed
 from pipebench.watch.record.from_handlers import forgiving
-from pipebench.watch.record.kernel_counts import children_cpu_ns, core_wait_ns
+from pipebench.watch.record.kernel_counts import children_cpu_ns
 from pipebench.watch.record.last_sample import PresentSample
 from pipebench.watch.record.lines import Moment
 from pipebench.watch.record.patches import Patches, unseen, without_our_frames
@@ -75,7 +75,7 @@ def watch_fetcher(fetcher: Any, sums: Sums, took_ns: int = 0) -> Any:
         if sums.held_open is not None:
             sums.recording.guarded("looking at open files", sums.held_open.begin)
         states = random_state() if sums.fetched < CHECKED else None
-        waited, cpu = core_wait_ns(), _cpu_ns()  # system calls: outside the rows, once a batch
+        waited, cpu = sums.waited.now(), _cpu_ns()  # system calls: outside the rows, once a batch
         failed, ended, found = True, False, None
         began = timer.begin()
         try:
@@ -90,7 +90,7 @@ def watch_fetcher(fetcher: Any, sums: Sums, took_ns: int = 0) -> Any:
             timer.end()
             if getattr(fetcher, name) is stand_in:
                 setattr(fetcher, name, own)
-            cpu, waited = min(_cpu_ns() - cpu, timer.last - began), core_wait_ns() - waited
+            cpu, waited = min(_cpu_ns() - cpu, timer.last - began), sums.waited.now() - waited
             if present is not None:
                 present.end()
             _note(sums, began, (cpu, waited), (failed, ended), found, states)

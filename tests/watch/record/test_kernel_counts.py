@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -39,6 +40,20 @@ def test_where_the_kernel_says_nothing_they_are_0(monkeypatch: pytest.MonkeyPatc
     (tmp_path / "empty").touch()
     _open(monkeypatch, tmp_path / "empty")
     assert kernel_counts.core_wait_ns() == kernel_counts.read_bytes() == 0
+
+
+def test_the_wait_of_a_thread_is_read_again_only_if_it_has_left_its_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    switches, waits = SimpleNamespace(ru_nvcsw=1, ru_nivcsw=1), iter([700, 800, 900, 1000])
+    monkeypatch.setattr(resource, "getrusage", lambda of: switches)
+    monkeypatch.setattr(kernel_counts, "core_wait_ns", lambda: next(waits))
+    found = kernel_counts.CoreWait()
+    assert [found.now(), found.now()] == [700, 700]
+    switches.ru_nvcsw += 1  # it slept
+    assert [found.now(), found.now()] == [800, 800]
+    switches.ru_nivcsw += 1  # another one took its core
+    assert [found.now(), found.now()] == [900, 900]
+    monkeypatch.setattr(threading, "get_ident", lambda: 0)
+    assert [found.now(), found.now()] == [1000, 1000]
 
 
 def test_bytes_that_are_read_are_counted(tmp_path: Path) -> None:
