@@ -40,7 +40,7 @@ HOUSE = {
     "watch.record": "options orders line pace spent kernel_counts from_handlers bound_lines trial_lines program_lines "
     "worker_lines device_lines lines patches own_code exclusive_time record_file last_sample recording sampling "
     "thread_pools memory positions",
-    "watch.stages": "labels transforms hidden_errors webdataset in_place called iterables library_calls "
+    "watch.stages": "labels transforms hidden_errors fields webdataset in_place called iterables library_calls "
     "finding_transforms",
     "watch.worker": "kept_open pickling stack_place padded contents draws fingerprints batch_sums standins fetching",
     "watch.script": "made dividing nested_columns held_models described lost_workers wait_parts arrivals "
@@ -66,8 +66,8 @@ HOUSE = {
     "watch.trace": "tracks device_timeline excerpt perfetto",
     "watch": "with_block notebook in_lightning in_transformers command",
     "remedies": "seen source decorated opening files as_tensors bytes_across cache callbacks copies decoders "
-    "divide_first earlier resize_first crop_first draft packed_crops from_bytes getitems in_one_tensor in_order kept "
-    "knock_out lookup opencv_resize persistent_workers num_workers in_workers one_iterator one_thread padding "
+    "divide_first earlier fewer_fields resize_first crop_first draft packed_crops from_bytes getitems in_one_tensor "
+    "in_order kept knock_out lookup opencv_resize persistent_workers num_workers in_workers one_iterator one_thread padding "
     "like_lengths one_row pin_memory prefetch_factor ring_collate sampler_ahead select_first slow_lines "
     "spread_evenly start_method unlocked validation",
     "advise": "judging streams main_loader whole_run sync_cause shared_resource trial conductor snippet tail live_run "

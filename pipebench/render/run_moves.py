@@ -151,6 +151,10 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
         f"in the stream of loader {move.loader}, select samples before they are decoded and transformed, by what is "
         "known of them then, such as their metadata"
     ),
+    "decode-fewer-fields": lambda move: (
+        f"in the stream of loader {move.loader}, decode only the fields that later stages pass on: "
+        + (f"decode(..., only=[{printable(move.setting)}])" if move.setting else "decode(..., only=[...])")
+    ),
     "divide-first": lambda move: (
         f"let each worker of loader {move.loader} choose its part before it decodes and transforms: by "
         "get_worker_info(), among the files or the raw samples"

@@ -285,6 +285,16 @@ def _nth(number: int) -> str:
     return f"{number}{ending}"
 
 
+def _fields(one: Cause, values: Any, part: str) -> str:
+    many = values["dropped"] > 1
+    return (
+        f"The stream of loader {one.loader} decodes {values['decoded']} fields of each sample, of which later stages "
+        f"drop {values['dropped']}: {values['names']} {'are' if many else 'is'} decoded in vain, "
+        f"{percent(values['decoding'])} of the decoding and {percent(values['share'])} of loading. Waiting for that "
+        f"took about {part}." + saving(one, "Decoding only what is passed on")
+    )
+
+
 SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "start-up": of_passes.start_up,
     "dataset-anew": lambda one, values, part: (
@@ -330,6 +340,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
         f"select after {values['stage']} has made them."
         + saving(one, "Selecting them before, if what it asks is known then,")
     ),
+    "fields-in-vain": _fields,
     "each-gives-all": lambda one, values, part: (
         f"Each of the {values['workers']} workers of loader {one.loader} gives all samples of {values['function']}, so "
         f"a pass has each sample {values['workers']} times: their first {values['same']} batches are the same, and "

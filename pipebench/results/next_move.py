@@ -27,7 +27,8 @@ class NextMove:
     batch cross one by one, which takes most of its hand-off (None: not so).
 
     A move of the whole run follows from its largest cause: `loader` is what it is about, and `took_s` is how long that
-    took in the run. `setting` limits the threads of libraries; of "switch-off", it has the tools. `made_by` made the
+    took in the run. `setting` limits the threads of libraries; of "switch-off", it has the tools, and of
+    "decode-fewer-fields" the fields that are decoded then. `made_by` made the
     loader, `again` times anew, with datasets that are as `remade` says: see LoaderResult. `called_by` called the
     function that did.
 
@@ -57,7 +58,7 @@ class NextMove:
         "keep-workers", "keep-iterator", "load-validation-faster", "do-less-in-the-loop", "prepare-in-workers",
         "pad-to-longest", "fewer-threads", "spread-evenly", "raise-prefetch-factor", "any-order", "lower-num-workers",
         "workers-for-thread", "use-all-cores", "divide-first", "divide-stream", "select-first",
-        "batch-by-length",
+        "batch-by-length", "decode-fewer-fields",
         "keep-less", "make-dataset-once", "read-without-lock", "keep-outputs", "free-the-interpreter", "vectorise",
         "less-python", "switch-off", "no-workers", "validate-less-often", "larger-batches", "collect-less",
         "end-gradients", "validate-in-larger-batches", "do-less-in-validation", "more-threads", "make-batches-cheaper",

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from made_up_trials import seen
 
-from pipebench.remedies import divide_first, in_workers, like_lengths, one_row, padding, select_first
+from pipebench.remedies import divide_first, fewer_fields, in_workers, like_lengths, one_row, padding, select_first
 from pipebench.results.account import Account, AccountRow, Cause
 
 PLACE = {"file": "train.py", "line": 71, "function": "augment"}
@@ -20,6 +20,7 @@ PLACE = {"file": "train.py", "line": 71, "function": "augment"}
         (like_lengths, Cause("unequal-lengths", 4.0, 4.0, 1, {"share": 0.8}), "sort each stretch"),
         (divide_first, Cause("each-makes-all", 4.0, 4.0, 1, {"times": 2.0}), "files[info.id :: info.num_workers]"),
         (select_first, Cause("made-in-vain", 4.0, 4.0, 1, {"dropped": 0.7}), ".decode(only='json')"),
+        (fewer_fields, Cause("fields-in-vain", 4.0, 4.0, 1, {"kept": "'jpg', 'cls'"}), "only=['jpg', 'cls']"),
     ],
 )
 def test_its_gain_is_predicted_from_what_the_cause_could_save(remedy, cause, how):
@@ -29,7 +30,9 @@ def test_its_gain_is_predicted_from_what_the_cause_could_save(remedy, cause, how
     assert found.predicted == pytest.approx(12 / 8)
 
 
-@pytest.mark.parametrize("remedy", [in_workers, padding, like_lengths, divide_first, one_row, select_first])
+@pytest.mark.parametrize(
+    "remedy", [in_workers, padding, like_lengths, divide_first, one_row, select_first, fewer_fields]
+)
 @pytest.mark.parametrize(
     "cause",
     [
@@ -40,6 +43,7 @@ def test_its_gain_is_predicted_from_what_the_cause_could_save(remedy, cause, how
         Cause("unequal-lengths", 0.1, 0.1, 1),
         Cause("each-makes-all", 0.1, 0.1, 1),
         Cause("made-in-vain", 0.1, 0.1, 1),
+        Cause("fields-in-vain", 0.1, 0.1, 1),
     ],
 )
 def test_without_the_cause_or_a_saving_worth_it_nothing_is_proposed(remedy, cause):

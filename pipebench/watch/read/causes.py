@@ -24,7 +24,7 @@ from pipebench.watch.read.growing import Grown
 from pipebench.watch.read.hand_off import one_by_one
 from pipebench.watch.read.host_use import worker_threads
 from pipebench.watch.read.in_loop import between_loops
-from pipebench.watch.read.in_vain import in_vain
+from pipebench.watch.read.in_vain import fields_in_vain, in_vain
 from pipebench.watch.read.locks import at_lock
 from pipebench.watch.read.loop_causes import callbacks, left_on, optimiser, padding, preparing, training
 from pipebench.watch.read.moves import (
@@ -116,6 +116,7 @@ def _plain(code: str, *rows: str, on_device: bool = False) -> Callable[[Seen], I
 
 def waiting(seen: Seen) -> Iterable[Cause]:
     """Why no batch was there: the workers never rest, or they rest and the loop waits all the same."""
+    vain = {cause.loader: cause.s for cause in fields_in_vain(seen)}
     for one in seen.in_loop:
         workers = seen.workers(one)  # also those that have no data
         waited = seen.s("wait-for-worker", loader=one.loader)
@@ -124,8 +125,8 @@ def waiting(seen: Seen) -> Iterable[Cause]:
         values: dict[str, str | int | float] = {"workers": one.workers, "busy": busy}
         if busy >= _BUSY and (late := _late(seen, one)):
             waited, saved, values["late_s"] = waited + late, (saved or 0.0) + late, late
-        if not waited or not any(worker.busy_s for worker in workers):
-            continue
+        if not waited or not any(worker.busy_s for worker in workers) or vain.get(one.loader, 0.0) >= _HALF * waited:
+            continue  # nothing to tell, or it is told
         whole = Cause("", waited, saved, one.loader, values)
         if (only := _only(seen, one, workers, whole, busy)) is not None:
             yield only
@@ -366,7 +367,7 @@ KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
     left_on, given_by_each, start_up, dataset_anew, warming, validation, sampler, hand_off, _plain("pin", "pin"),
     _plain("host-to-device", "host-to-device", on_device=True), preparing, padding, callbacks, slower_steps,
     full_collections, optimiser, frozen_modules, unused_gradients, busy_threads, python_loops, in_python, spans,
-    small_batches, few_threads, no_workers, competing, short_of_cores, cores_taken, waiting,
+    small_batches, fields_in_vain, few_threads, no_workers, competing, short_of_cores, cores_taken, waiting,
 )  # fmt: skip
 
 

@@ -1,23 +1,32 @@
-"""Tells what workers decode or transform in vain: samples of a chain that a later `select` drops. Pure.
+"""Tells what workers decode or transform in vain: samples, or fields of each, that a later stage drops. Pure.
 
-Each stage of a chain of iterators, such as webdataset's, counts the items that it gave on. What stands before the
-`select` and does not depend on its answer is done for those that it drops, too.
+Each stage of a chain of iterators, such as webdataset's, counts the items that it gave on. What stands before a
+`select` and does not depend on its answer is done for those that it drops, too. A decoder makes all fields of a sample,
+unless it is told which ones.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from pipebench.results.account import Cause
 from pipebench.results.watched import LoaderResult
+from pipebench.units import listed
+from pipebench.watch.read.begins import stream_begins
 from pipebench.watch.read.chains import MAKES, chain, counts
-from pipebench.watch.read.gather import Process
+from pipebench.watch.read.gather import Process, loaders_found
 from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.record.lines import FetchSums
+from pipebench.watch.record.worker_lines import FieldSums
 
 _SELECTS = "select"
 _FEWEST = 50  # samples that came to the select
 _MUCH = 0.2  # of the time in which samples are made
+_WAITS = ("wait-for-worker", "make-batch")  # rows
+FIELDS = "fields-in-vain"
 
 
 class InVain(NamedTuple):
@@ -70,3 +79,50 @@ def _of_worker(process: Process) -> tuple[int, int, Counter[str]] | None:
         inside = [number for number in inside if decodes and kinds[number] == "decode"]
     spent = Counter({process.stage(one).name: took[one] for one in (*before, *inside)})
     return select.came, select.gave, spent
+
+
+def fields_in_vain(seen: Seen) -> Iterable[Cause]:
+    """Fields of samples that are decoded, of which a later stage drops each one.
+
+    Without them, the loop is taken to wait as much less as each worker would work less: for later batches, and for the
+    first ones of passes that begin a stream anew. What stages made of these fields later is not counted.
+    """
+    for one in seen.in_loop:
+        lines = [line for _, line in seen.run.sums(one.loader)]
+        found = _fields(lines)
+        vain = {name: sums for name, sums in found.items() if not sums.kept and sums.dropped >= _FEWEST}
+        busy_ns, spent_ns = sum(line.busy_ns for line in lines), sum(sums.spent_ns for sums in vain.values())
+        if not vain or spent_ns < _MUCH * busy_ns:
+            continue
+        share = min(1.0, spent_ns / busy_ns)
+        waited = seen.s(*_WAITS, loader=one.loader) + _begun_anew_s(seen, one)
+        spent = min(waited, spent_ns / 1e9 / max(1, one.workers))
+        first = sorted(vain, key=lambda name: -vain[name].spent_ns)
+        kept = [name for name in found if name not in vain]
+        decoding = spent_ns / sum(sums.spent_ns for sums in found.values())
+        values: dict[str, str | int | float] = {
+            "decoded": len(found), "dropped": len(vain), "names": listed(first), "share": share, "decoding": decoding,
+            "kept": listed([repr(name) for name in kept], most=len(kept)) if all(map(_plain, kept)) else "",
+        }  # fmt: skip
+        yield Cause(FIELDS, spent, spent, one.loader, values)
+
+
+def _fields(lines: Iterable[FetchSums]) -> dict[str, FieldSums]:
+    found: dict[str, FieldSums] = {}
+    for line in lines:
+        for name, sums in line.fields.items():
+            before = found.get(name, FieldSums())
+            found[name] = FieldSums(*map(sum, zip(before, sums, strict=True)))
+    return found
+
+
+def _begun_anew_s(seen: Seen, one: LoaderResult) -> float:
+    """What the loop waited longer for the first batches of later passes than for others."""
+    known = loaders_found(seen.run.processes).get(one.loader)
+    begins = stream_begins(seen.run, known) if known is not None else None
+    return min(seen.s("start-up", loader=one.loader), begins.more_s) if begins is not None else 0.0
+
+
+def _plain(name: str) -> bool:
+    """Whether a name can stand in a line of code as it is."""
+    return bool(re.fullmatch(r"[\w.-]+", name))

@@ -19,6 +19,7 @@ _OF_RUN = {
     "garbage-collection": "collect-less", "small-batches": "larger-batches", "few-threads": "more-threads",
     "padding": "pad-to-longest", "unequal-lengths": "batch-by-length", "few-cores": "use-all-cores",
     "each-makes-all": "divide-first", "each-gives-all": "divide-stream", "made-in-vain": "select-first",
+    "fields-in-vain": "decode-fewer-fields",
     "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly",
     "periodic-stalls": "raise-prefetch-factor", "head-of-line": "any-order",
     "workers-compete": "lower-num-workers", "slower-steps": "keep-less",
@@ -54,7 +55,7 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         return replace(move, **place) if same and move is not None else move
     if action == "make-stage-cheaper":
         return _of_cause(first, usable_cores)
-    setting = first.values.get("setting", first.values.get("tools"))
+    setting = first.values.get("setting", first.values.get("tools", first.values.get("kept")))
     more = first.values.get("more_workers", first.values.get("to_threads"))
     more = more if float(first.values.get("workers_s", first.s)) >= _WORTH_WORKERS * first.s else None
     return NextMove(

@@ -18,7 +18,18 @@ from pipebench.watch.record.line import line
 from pipebench.watch.record.program_lines import ProgramLine
 from pipebench.watch.record.spent import TimeSpent
 from pipebench.watch.record.trial_lines import LoaderMade, LoopLooks, ThreadsBeside, TrialLine
-from pipebench.watch.record.worker_lines import Content, Hidden, Holds, LongSample, OneBatch, ToHandOver, WorkerLine
+from pipebench.watch.record.worker_lines import (
+    Collected,
+    Content,
+    FieldSums,
+    Hidden,
+    Holds,
+    LongSample,
+    OneBatch,
+    Pickled,
+    ToHandOver,
+    WorkerLine,
+)
 
 Remade: TypeAlias = Literal["same", "alike", "other"]
 """What the datasets are with which one line makes a loader anew: one, some that look the same, or such as do not."""
@@ -41,22 +52,6 @@ class CodePlace(NamedTuple):
 
     file: str
     line: int
-
-
-class Collected(NamedTuple):
-    """The number of garbage collections, and the time that they took."""
-
-    spent_ns: int = 0
-    collections: int = 0
-
-
-class Pickled(NamedTuple):
-    """The time that the feeder thread of a worker's queue spent on batches, and the bytes that crossed the pipe."""
-
-    wall_ns: int = 0
-    cpu_ns: int = 0
-    batches: int = 0
-    pipe_bytes: int = 0
 
 
 class HandedOver(NamedTuple):
@@ -146,7 +141,8 @@ class FetchSums:
     `core_wait_ns` the time in which it had no core. `process_cpu_ns` and `read_bytes` are of the process since its
     start. `stages_ns` is the exclusive wall time of each stage, by its number; `whole_ns` includes the stages inside,
     of functions. `left` are stages that are timed no longer, each with the stage that has its time since then. `gave`
-    counts what each stage of a chain of iterators gave on. `lengths` are those of single samples. A failed batch counts
+    counts what each stage of a chain of iterators gave on. `fields` are those that a
+    decoder in it makes. `lengths` are those of single samples. A failed batch counts
     in `failed` alone. `unused` samples are those of `samples` that no batch holds: of failed ones, and the rest with
     `drop_last`. `content` is of batches looked at, `single` of a process's first. `held`: of a loader without workers.
     """
@@ -167,6 +163,7 @@ class FetchSums:
     whole_ns: dict[int, int] = field(default_factory=dict)
     left: dict[int, int] = field(default_factory=dict)
     gave: dict[int, int] = field(default_factory=dict)
+    fields: dict[str, FieldSums] = field(default_factory=dict)
     lengths: Buckets = field(default_factory=dict)
     slow: list[LongSample] = field(default_factory=list)
     gc: Collected = field(default_factory=Collected)

@@ -62,6 +62,33 @@ class Hidden(NamedTuple):
     text: str = ""
 
 
+class FieldSums(NamedTuple):
+    """What decoding one field of the samples of a stream took, and how many samples a later stage dropped it of.
+
+    `kept` counts those of which it went into a tuple, or another thing that batches are made of.
+    """
+
+    spent_ns: int = 0
+    kept: int = 0
+    dropped: int = 0
+
+
+class Collected(NamedTuple):
+    """The number of garbage collections, and the time that they took."""
+
+    spent_ns: int = 0
+    collections: int = 0
+
+
+class Pickled(NamedTuple):
+    """The time that the feeder thread of a worker's queue spent on batches, and the bytes that crossed the pipe."""
+
+    wall_ns: int = 0
+    cpu_ns: int = 0
+    batches: int = 0
+    pipe_bytes: int = 0
+
+
 class ToHandOver(NamedTuple):
     """What some batches of a loader without workers held that a worker would have to hand over."""
 

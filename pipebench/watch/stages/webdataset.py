@@ -18,6 +18,7 @@ from pipebench.watch.record.exclusive_time import local, name_of, stages, timed
 from pipebench.watch.record.lines import StageName
 from pipebench.watch.record.own_code import users_function
 from pipebench.watch.record.patches import Patches, unseen
+from pipebench.watch.stages.fields import PASSES, TAKES, Fields, Samples, counting_decoder, is_decoder
 from pipebench.watch.stages.hidden_errors import counting_function, counting_object
 from pipebench.watch.stages.transforms import watched_by_library
 
@@ -71,11 +72,14 @@ def only_iterates(found: Any) -> bool:
 
 
 class Stage(Passing):
-    """A proxy of one stage's iterator for the stage after it. It times each `next()`, and counts what it gave."""
+    """A proxy of one stage's iterator for the stage after it. It times each `next()`, and counts what it gave.
 
-    def __init__(self, iterator: Any, stage: int) -> None:
+    `fields` are those of its samples that are followed (None: there are none).
+    """
+
+    def __init__(self, iterator: Any, stage: int, fields: Fields | None = None) -> None:
         super().__init__(iterator)
-        self._stage = stage
+        self._stage, self._fields = stage, fields
 
     @unseen
     def __next__(self) -> Any:
@@ -88,6 +92,20 @@ class Stage(Passing):
         finally:
             timer.switch(before)
         timer.gave[self._stage] = timer.gave.get(self._stage, 0) + 1
+        return found
+
+
+class _Takes(Stage):
+    """A stage that takes fields out of a sample, or gives them other names."""
+
+    def __init__(self, iterator: Any, stage: int, fields: Fields, samples: Samples) -> None:
+        super().__init__(iterator, stage, fields)
+        self._followed, self._samples = fields, samples
+
+    @unseen
+    def __next__(self) -> Any:
+        found = super().__next__()
+        self._samples.passed(self._followed, found)
         return found
 
 
@@ -139,14 +157,20 @@ def watch_pipeline(patches: Patches, module: Any) -> None:
         stage = stages.number(*_described(f))
         source = _CountedItems(args[0]) if len(args) == 1 and _makes_last_batches(self, f) else None
         before = timer.switch(stage) if timer is not None else 0
+        fields, samples = _followed(f, args)
+        its = source or samples
         try:
-            found = plain(self, _told_apart(f), *((source,) if source is not None else args), **kwargs)
+            found = plain(self, _told_apart(f, fields), *((its,) if its is not None else args), **kwargs)
         finally:
             if timer is not None:
                 timer.switch(before)
         if source is not None:
             return _Batches(found, stage, source, _batch_size(f))
-        return Stage(found, stage) if only_iterates(found) else found
+        if not only_iterates(found):
+            return found
+        if fields is not None and samples is not None:
+            return _Takes(found, stage, fields, samples)
+        return Stage(found, stage, fields)
 
     patches.replace(module.DataPipeline, "invoke", invoke)
 
@@ -194,15 +218,32 @@ def _kind_of_own(stage: Any) -> str:
     return "transform" if callable(stage) and not hasattr(stage, "__iter__") else "getitem"
 
 
-def _told_apart(stage: Any) -> Any:
+def _followed(stage: Any, args: tuple[Any, ...]) -> tuple[Fields | None, Samples | None]:
+    """The fields that are followed through a stage, and with it the samples that come to one which takes fields out.
+
+    A decoder begins to follow those that it makes.
+    """
+    name = _function_name(stage)
+    if name == "map" and stage.args and is_decoder(stage.args[0]):
+        return Fields(), None
+    before = args[0] if len(args) == 1 and type(args[0]) in (Stage, _Takes) else None
+    fields = before._fields if before is not None else None
+    if fields is None or (name not in (*TAKES, *PASSES) and stage is not itertools.islice):
+        return None, None
+    return fields, Samples(before) if name in TAKES else None
+
+
+def _told_apart(stage: Any, fields: Fields | None) -> Any:
     """A copy of a stage whose handler counts. In `map_dict(...)` or `map_tuple(...)`, each function is timed too.
 
-    Those of `map_dict` have names: what has none is its handler.
+    Those of `map_dict` have names: what has none is its handler. A decoder counts the `fields` that it makes.
     """
     if not _curried(stage):
         return counting_object(stage) if _of_webdataset(type(stage)) else stage
     stage = counting_function(stage)
     name = _function_name(stage)
+    if fields is not None and name == "map":
+        return type(stage)(stage.f, counting_decoder(stage.args[0], fields), *stage.args[1:], **stage.kw)
     if name not in ("map_dict", "map_tuple"):
         return stage
     args = stage.args if name == "map_dict" else map(_timed, stage.args)

@@ -11,13 +11,13 @@ from pipebench.watch.record import thread_pools
 from pipebench.watch.record.exclusive_time import StageTimer, stages
 from pipebench.watch.record.kernel_counts import CoreWait, children_cpu_ns, read_bytes
 from pipebench.watch.record.last_sample import PresentSample, text_of
-from pipebench.watch.record.lines import BatchInFull, Collected, FetchSums
+from pipebench.watch.record.lines import BatchInFull, FetchSums
 from pipebench.watch.record.pace import SINGLE, Pace
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.record_file import bucket
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import followed
-from pipebench.watch.record.worker_lines import Content, LongSample, OneBatch, ToHandOver
+from pipebench.watch.record.worker_lines import Collected, Content, LongSample, OneBatch, ToHandOver
 from pipebench.watch.worker import contents, pickling
 from pipebench.watch.worker.kept_open import Held
 from pipebench.watch.worker.stack_place import Teller
@@ -190,6 +190,7 @@ class Sums:
             whole_ns=calls,
             left=self.timer.left,
             gave=self.timer.gave,
+            fields=self.timer.fields,
             lengths=self.lengths,
             slow=self.slow_new,
             gc=collections.take(),
@@ -202,7 +203,7 @@ class Sums:
         )
         self.recording.write(line)
         self.timer.hidden = hidden._replace(errors=0, spent_ns=0)
-        self.timer.left, self.timer.gave = {}, {}
+        self.timer.left, self.timer.gave, self.timer.fields = {}, {}, {}
         for stage in (*used, *calls):
             sums[stage] = whole[stage] = 0
         self._clear()

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from time import perf_counter_ns, thread_time_ns
 from typing import Any, NamedTuple
 
-from pipebench.watch.record.lines import HandedOver, Pickled
+from pipebench.watch.record.lines import HandedOver
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.sampling import followed
+from pipebench.watch.record.worker_lines import Pickled
 
 _UNDER_WAY = 1024
 _COUNTED_EACH = 8  # of the followed batches of a worker: to count doubles what it takes to pickle many small tensors

@@ -12,6 +12,7 @@ from pipebench.render.watch_verdict import next_move
 from pipebench.watch.read.gather import Process
 from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.record.lines import FetchSums, NewStage, StageName
+from pipebench.watch.record.worker_lines import FieldSums
 
 READ, DECODE, SELECT, AUGMENT, PIXELS, SELECT_LATER = 11, 12, 13, 14, 15, 126
 NAMES = {
@@ -96,3 +97,43 @@ def test_what_is_made_behind_the_select_is_not_in_vain() -> None:
     """A decoder inside a stage counts as before the select, because a stage there decodes."""
     cause = next(one for one in _run(kept=100, augment=200).account().causes if one.code == "made-in-vain")
     assert cause.recoverable_s == pytest.approx(0.7 * 0.75)
+
+
+def _with_fields(spent: dict[str, int], kept: set[str], times: int = 100) -> Planted:
+    """Workers that decode fields for so many ms of a second."""
+    run = _run(kept=400)
+    sums = {name: FieldSums(ms * MS, times * (name in kept), times * (name not in kept)) for name, ms in spent.items()}
+    for place, worker in enumerate(run.workers):
+        *_, last = (nth for nth, one in enumerate(worker.lines) if isinstance(one, FetchSums))
+        lines = [replace(one, fields=sums) if nth == last else one for nth, one in enumerate(worker.lines)]
+        run.workers[place] = Process(lines)
+    return run
+
+
+SPENT = {"hr.jpg": 80, "lr.png": 20, "depth.png": 300, "normal.png": 240, "json": 2}
+KEPT = {"hr.jpg", "lr.png"}
+
+
+def test_fields_that_are_decoded_and_dropped_are_the_cause() -> None:
+    account = _with_fields(SPENT, KEPT).account()
+    cause = account.causes[0]
+    assert cause.code == "fields-in-vain" and cause.recoverable_s == pytest.approx(0.542)  # of each worker's time
+    text = said(account)
+    assert (
+        "decodes 5 fields of each sample, of which later stages drop 3: depth.png, normal.png, json are decoded in "
+        "vain, 84 % of the decoding" in text
+    )
+    move = next_move(move_of_run(None, account.causes, 2.0)) or ""
+    assert "decode only the fields that later stages pass on: decode(..., only=['hr.jpg', 'lr.png'])" in move
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"kept": set(SPENT)},
+        {"kept": KEPT, "times": 20},  # too few to tell
+        {"kept": {"depth.png", "normal.png"}},  # what is dropped costs little
+    ],
+)
+def test_otherwise_no_field_is_in_vain(how: Any) -> None:
+    assert "fields-in-vain" not in _with_fields(SPENT, **how).causes()
