@@ -132,7 +132,7 @@ def innermost(most: PlaceLooks, places: Iterable[PlaceLooks], lines: Sequence[Lo
     file, line, first = place_of(most, lines)
     same = [one for one in places if one.file == most.file and one.functions[:1] == most.functions[:1]]
     inner = _innermost(same, looks)
-    return Where(file, line, inner or first, first if inner else "")
+    return Where(file, line, inner or first, first if inner not in ("", first) else "")
 
 
 def as_values(file: str, line: int, function: str, by: str = "") -> dict[str, str | int | float]:

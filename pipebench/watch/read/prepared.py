@@ -68,7 +68,8 @@ def prepared(run: Run, loader: int) -> Prepared | None:
         return None
     whole = sum(one.looks for one in found)
     most = max(by_first_call(found), key=lambda one: one.looks)
-    return Prepared(whole / looks, innermost(most, found, lines, whole), rests=surely_rests(most))
+    rests = surely_rests(max(found, key=lambda one: one.looks))
+    return Prepared(whole / looks, innermost(most, found, lines, whole), rests)
 
 
 def copies(run: Run, loader: int) -> bool:

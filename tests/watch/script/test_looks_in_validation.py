@@ -56,4 +56,4 @@ def test_a_loop_that_has_trained_is_none_of_these(looker):
     looker.of.trains = lambda loader: True
     _validate(looker.of, seen_from_outside(looker.of))
     (line,) = [one for one in looker.written if one.loader == 2]
-    assert line.places and not any(one.apart or one.own for one in line.places)
+    assert line.places and not any(one.apart for one in line.places)
