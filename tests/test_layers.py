@@ -67,8 +67,8 @@ HOUSE = {
     "watch": "with_block notebook in_lightning in_transformers command",
     "remedies": "seen source decorated opening files as_tensors bytes_across cache callbacks copies decoders "
     "divide_first earlier fewer_fields resize_first crop_first draft packed_crops from_bytes getitems in_one_tensor "
-    "in_order kept knock_out lookup opencv_resize persistent_workers num_workers in_workers one_iterator one_thread padding "
-    "like_lengths one_row pin_memory prefetch_factor ring_collate sampler_ahead select_first slow_lines "
+    "in_order kept knock_out lookup opencv_resize persistent_workers num_workers in_workers one_iterator one_thread "
+    "padding like_lengths one_row pin_memory prefetch_factor ring_collate sampler_ahead select_first slow_lines "
     "spread_evenly start_method unlocked validation",
     "advise": "judging streams main_loader whole_run sync_cause shared_resource trial conductor snippet tail live_run "
     "command",

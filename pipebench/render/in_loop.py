@@ -12,7 +12,8 @@ _EVEN = " It takes as long in each iteration and needs no core, so it may be a w
 
 def callbacks(values: Any, part: str) -> str:
     """The sentence on callbacks and logging, which took `part`, with the place of most of it."""
-    said = f"Work in the loop besides training (callbacks, logging, metrics) took {part}.{_most(values)}"
+    what = "" if "needed" in values else " (callbacks, logging, metrics)"
+    said = f"Work in the loop besides training{what} took {part}.{_most(values)}{_inside(values)}"
     if values.get("idle_s"):
         said += f" Meanwhile the device had no training to do for {seconds(values['idle_s'])}."
     if "early_s" in values:
@@ -24,9 +25,20 @@ def callbacks(values: Any, part: str) -> str:
     return said + (_EVEN if "even" in values else "")
 
 
-def otherwise(rests: bool) -> str:
-    """How else such work is done: where it computes in Python, another thread would need the interpreter, too."""
-    return "in another thread" if rests else "at less cost"
+def in_other_ways(rests: bool, needed: bool) -> str:
+    """How else such work is done: where it computes in Python, another thread would need the interpreter, too.
+
+    What training needs in each step cannot come less often.
+    """
+    if needed:
+        return "at less cost"
+    return f"less often, or {'in another thread' if rests else 'at less cost'}"
+
+
+def done_otherwise(values: Any) -> str:
+    """The begin of the sentence on what that saves."""
+    ways = in_other_ways("rests" in values, "needed" in values)
+    return f"Doing it {ways}{'' if 'needed' in values else ','}"
 
 
 def full_collections(values: Any, saved_s: float, part: str) -> str:
@@ -59,9 +71,10 @@ def python_loops(values: Any, part: str, saved_s: float | None) -> str:
 def own_lines(values: Any, part: str, saved_s: float) -> str:
     """The sentence on the user's own Python before the backward, which took `part`."""
     where, _ = _PHASES[values["phase_of_lines"]]
+    metric = " By its name, it keeps a metric." if "metric" in values else ""
     return (
-        f"{where.capitalize()}, Python of the script (besides layers) took about {part}: {_lines(values)}. Less of it "
-        f"could save at most {seconds(saved_s)} (predicted from looks, not tried)."
+        f"{where.capitalize()}, Python of the script (besides layers) took about {part}: {_lines(values)}.{metric} Less"
+        f" of it could save at most {seconds(saved_s)} (predicted from looks, not tried)."
     )
 
 
@@ -186,6 +199,15 @@ def _most(values: Any) -> str:
     called = f"{values['function']}, called in " if "function" in values else ""
     called = f"{values['function']}, by {values['by']} in " if "by" in values else called
     return f" {'The largest part' if 'less' in values else 'Most'} of it: {called}{_where(values)}."
+
+
+def _inside(values: Any) -> str:
+    """The line inside that function where most of it is, if looks say that."""
+    if "slow_line" not in values:
+        return ""
+    alike = " and lines like it" if "title" in values else ""
+    place = code_place(values["slow_file"], values["slow_line"])
+    return f" Inside, {percent(values['line_share'])} is {place}{alike}."
 
 
 def _where(values: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pipebench.render.frameworks import made_anew, setting
-from pipebench.render.in_loop import otherwise
+from pipebench.render.in_loop import in_other_ways
 from pipebench.render.watch_notes import tools
 from pipebench.results.next_move import NextMove
 from pipebench.units import code_place, percent, printable, seconds, size
@@ -84,8 +84,8 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
         "the memory allows"
     ),
     "do-less-in-the-loop": lambda move: (
-        f"do the work besides training{at(move, 'called in ')} less often, or {otherwise(move.rests)}. Now it takes "
-        f"{seconds(move.took_s or 0.0)} of the run"
+        f"do the work besides training{at(move, 'called in ')} {in_other_ways(move.rests, move.needed)}. "
+        f"Now it takes {seconds(move.took_s or 0.0)} of the run"
     ),
     "do-less-in-validation": lambda move: (
         f"in the loops that do not train, do the work besides the model{at(move)} at less cost, or less often. Now it "

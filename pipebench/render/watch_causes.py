@@ -311,7 +311,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     ),
     "callbacks": lambda one, values, part: (
         in_loop.callbacks(values, part)
-        + saving(one, f"Doing it less often, or {in_loop.otherwise('rests' in values)},")
+        + saving(one, in_loop.done_otherwise(values))
     ),
     "garbage-collection": lambda one, values, part: in_loop.full_collections(values, one.s, part),
     "busy-thread": lambda one, values, part: (

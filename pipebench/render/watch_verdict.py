@@ -197,7 +197,11 @@ def next_move(move: NextMove | None) -> str | None:
 
 
 # moves about lines of a loop itself -> what their share is of
-_WHOLE = {"make-batches-cheaper": "making batches", "less-python": "the Python work before backward"}
+_WHOLE = {
+    "make-batches-cheaper": "making batches",
+    "less-python": "the Python work before backward",
+    "do-less-in-the-loop": "this work",
+}
 
 
 def _with_new_workers(move: NextMove) -> tuple[str, str]:

@@ -180,14 +180,20 @@ def _indent(text: str) -> int:
 
 
 def interval(count: int, looks: int) -> tuple[float, float]:
-    """The interval of 95 % for a share that `count` of `looks` found (Wilson, JASA 22 (1927), p. 209-212).
+    """The interval of 95 % for a share that `count` of `looks` found.
 
-    It is wider by the largest error that was found beyond it when shares were planted.
+    It is wider than that of chance by the largest error that was found beyond it when shares were planted.
     """
+    low, high = wilson(count, looks)
+    return max(0.0, low - BIAS), min(1.0, high + BIAS)
+
+
+def wilson(count: int, looks: int) -> tuple[float, float]:
+    """What chance alone leaves open of a share, with 95 % (Wilson, JASA 22 (1927), p. 209-212)."""
     share, z = count / looks, NORMAL
     middle = (share + z * z / (2 * looks)) / (1 + z * z / looks)
     half = z * math.sqrt(share * (1 - share) / looks + z * z / (4 * looks * looks)) / (1 + z * z / looks)
-    return max(0.0, middle - half - BIAS), min(1.0, middle + half + BIAS)
+    return middle - half, middle + half
 
 
 BIAS = 0.08

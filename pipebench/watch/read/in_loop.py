@@ -45,7 +45,11 @@ _TRAINING = (
     "backward", "optim", "model", "loss", "update", "fit", "compute", "net", "run", "iteration", "batch", "epoch",
     "clip", "scale", "schedul",
 )  # fmt: skip
-_WHOLE = ("on", "log", "logs", "net", "run", "item", "post", "after", "save", "fit")  # words that begin many others
+_NEEDED = ("ema", "teacher", "target", "polyak", "swa", "momentum", "averag", "moving", "shadow")
+_METRIC = ("metric", "score", "accuracy", "iou", "confusion", "dice", "meter", "auc", "recall", "precision")
+_WHOLE = (
+    "on", "log", "logs", "net", "run", "item", "post", "after", "save", "fit", "ema", "swa", "auc",
+)  # words that begin many others  # fmt: skip
 
 
 class Where(NamedTuple):
@@ -239,6 +243,15 @@ def surely_rests(place: PlaceLooks) -> bool:
     In a function that does nothing else, it does so for certain. A wait may be too short for such looks.
     """
     return not needs_core(place) and (place.ns >= _SURELY_NS or not _ONLY_WAIT.isdisjoint(place.functions))
+
+
+def needed_in_each(function: str) -> bool:
+    """Whether a function keeps weights that training needs in each step, as a teacher or an average, by its name."""
+    return _any(words_of(function), _NEEDED) and not keeps_metric(function)
+
+
+def keeps_metric(function: str) -> bool:
+    return _any(words_of(function), _METRIC)
 
 
 def words_of(name: str) -> list[str]:

@@ -188,6 +188,18 @@ ARRAYS = (
         most=0,
         beside=("pop", "insert", "append"),
     ),
+    Known(
+        re.compile(r"\w\[\s*\w+\s*,\s*\w+\s*\]\s*\+=\s*1\b|^for\s[^#]*\bzip\([^#]*\.tolist\(\)"),
+        "pairs counted at once",
+        (
+            "Python visits each pair of labels. torch.bincount(n * target.flatten() +",
+            "prediction.flatten(), minlength=n * n).view(n, n) counts those of a whole batch.",
+        ),
+        beside=("tolist", "flatten", "view", "reshape", "cpu", "numpy"),
+        in_loop=True,
+        kinds=("loop",),
+        anywhere=True,
+    ),
     Known(  # github.com/pytorch/pytorch/issues/13918; lists of numbers are walked in the same way
         re.compile(r"\btorch\.(?:(?:as_)?tensor|(?:Float|Double|Long|Int)?Tensor)\("),
         "tensors of arrays, not of lists",

@@ -113,7 +113,7 @@ def _is_it(one: Known, line: Line, text: str) -> bool:
         return False
     if (one.listed or one.cut) and not _fits(one, line, text):
         return False
-    if (one.in_loop and not _loops(line)) or (one.kinds and line.kind not in one.kinds):
+    if (one.in_loop and not (_loops(line) or _LOOP.match(text))) or (one.kinds and line.kind not in one.kinds):
         return False
     if line.calls:
         return bool(one.calls) and re.match(one.calls, line.calls) is not None

@@ -11,6 +11,7 @@ from pipebench.watch.read.known_arrays import ARRAYS
 from pipebench.watch.read.known_files import FILES
 from pipebench.watch.read.known_row import Known
 
+_RATE = r"(?:self\.)?\w*(?:decay|momentum|alpha|tau|beta|ema)\w*"
 MODEL = Known(
     re.compile(""),
     "the model for whole batches",
@@ -49,6 +50,18 @@ AGAIN_MADE = Known(
 KNOWN = (
     *FILES,
     *ARRAYS,
+    Known(  # pytorch.org/docs/stable/optim.html: weight averaging (SWA and EMA)
+        re.compile(rf"\bdeepcopy\([^#]*\bstate_dict\(|\]\s*=\s*[^#=]*\*\s*\(?(?:1(?:\.0*)?\s*-\s*)?{_RATE}"),
+        "an average of weights changed in place",
+        (
+            "Under torch.no_grad(), torch._foreach_lerp_(list(average.parameters()),",
+            "list(model.parameters()), 1 - decay) changes it without a copy; so does",
+            "torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn(decay). Copy buffers, too.",
+        ),
+        r"copy\.|torch\.",
+        kinds=("loop",),
+        anywhere=True,
+    ),
     Known(  # it runs Python code for each object inside
         re.compile(r"\b(?:copy\.)?deepcopy\("),
         "no deep copy of a sample",

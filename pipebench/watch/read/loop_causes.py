@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pipebench.results.account import Cause
 from pipebench.watch.read.collectives import other_alone_s
 from pipebench.watch.read.full_collections import collected_s
 from pipebench.watch.read.gather import NO_LOADER, Run
 from pipebench.watch.read.growing import grown_in_passes
-from pipebench.watch.read.in_loop import Apart, as_values, place_besides
+from pipebench.watch.read.in_loop import Apart, as_values, needed_in_each, place_besides
 from pipebench.watch.read.like_a_device import like_a_device
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.own_lines import seen_in_forward
 from pipebench.watch.read.prepared import ROW, idle_of, moved, prepared
 from pipebench.watch.read.slow_line import slow_line
 from pipebench.watch.read.small_batches import of_few_samples
+from pipebench.watch.record.own_code import plain_name
 from pipebench.watch.record.program_lines import GradientRows, LeftOn
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
 
@@ -67,6 +68,7 @@ def callbacks(seen: Seen) -> Iterable[Cause]:
         values = _idle(seen) | ({"even": 1} if even else {})
         if len(training) == 1 and not seen.on_device:
             values |= place_besides(seen.run, training[0].loader)
+            values |= _inside(seen, values)
         values |= _through_passes(seen)
         saved = None if even and seen.on_device else saved
         spent, collected = min(seen.s("other"), _alone_s(seen)), collected_s(seen)
@@ -133,8 +135,23 @@ def _called(seen: Seen, apart: Sequence[tuple[float, Apart]], saved: float | Non
     values = _idle(seen) | ({"even": 1} if unsure else {}) | as_values(most.file, most.line, most.function, most.by)
     values |= {"rests": 1} if most.rests else {}
     values |= {"less": 1} if most.less else {}
+    values |= _inside(seen, values)
     values |= _through_passes(seen)
     yield Cause("callbacks", spent, spent if saved is None else min(spent, saved), values=values, unsure=unsure)
+
+
+def _inside(seen: Seen, values: Mapping[str, str | int | float]) -> dict[str, str | int | float]:
+    """The line inside the function that is named, and whether training needs in each step what that does."""
+    function, training = str(values.get("function", "")), [one.loader for one in seen.in_loop if one.training]
+    if not function or len(training) != 1:
+        return {}
+    lines = seen.run.looks(training[0])
+    name = plain_name(function)
+    places = (one for line in lines for one in line.places if one.early == one.after)
+    looks = sum(one.looks for one in places if name in map(plain_name, one.functions))
+    told = slow_line((one for line in lines for one in line.besides if one.function == name), of=looks)
+    needed = any(needed_in_each(str(values.get(which, ""))) for which in ("function", "by"))
+    return told | ({"needed": 1} if needed else {})
 
 
 def _device_s(seen: Seen) -> float:

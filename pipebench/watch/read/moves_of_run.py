@@ -46,8 +46,8 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         action = _of_untrained(first, action)
         place = {**place, "took_s": first.values["apart_s"]} if action == _APART else {}
     action = "make-batches-cheaper" if action == "prepare-in-workers" and "no_loader" in first.values else action
-    place |= _of_line(first.values)
-    place |= {"rests": True} if "rests" in first.values else {}
+    place |= _of_line(first)
+    place |= {name: True for name in ("rests", "needed") if name in first.values}
     if action is None:
         if move is None and first.values.get("core_s") and "stage" in first.values:
             return _of_cause(first, usable_cores)
@@ -77,9 +77,13 @@ def _largest(causes: Sequence[Cause]) -> Cause | None:
     return next((one for one in between if first is None or one.s >= first.saving_s), first)
 
 
-def _of_line(values: Any) -> dict[str, Any]:
-    """The line in which most of the work is, with what is written in its place, if that is known."""
-    if "line_share" not in values:
+def _of_line(one: Cause) -> dict[str, Any]:
+    """The line in which most of the work is, with what is written in its place, if that is known.
+
+    Work besides training may also be done less often, so a line of which nothing is known is not told of it.
+    """
+    values: Any = one.values
+    if "line_share" not in values or (one.code == "callbacks" and "title" not in values):
         return {}
     known = {"title": values["title"], "how": (values["how"],)} if "title" in values else {}
     place = {name: values[f"slow_{name}"] for name in ("function", "file", "line")}

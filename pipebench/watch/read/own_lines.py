@@ -13,8 +13,9 @@ from typing import NamedTuple
 from pipebench.results.account import Cause
 from pipebench.watch.read.after_model import python_loops
 from pipebench.watch.read.device_idle import in_waits
+from pipebench.watch.read.drilled import wilson
 from pipebench.watch.read.gather import NO_LOADER, Run
-from pipebench.watch.read.in_loop import FEWEST, enough
+from pipebench.watch.read.in_loop import FEWEST, enough, keeps_metric
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.prepared import FORWARDS, copies, late_share, looks_at_forward, prepared
 from pipebench.watch.read.slow_line import slow_line
@@ -22,7 +23,7 @@ from pipebench.watch.record.trial_lines import LineLooks
 
 CODE = "own-lines"
 _PART = 0.15  # of the phase: a function that is named
-_LARGE = 0.15  # of the loops: then they are a cause
+_SURELY = 0.5  # of what matters, at the low end of what so few looks may mean: then they are a cause
 _LEAST, _LEAST_OF_CAUSE = 5, 10  # looks
 _ONE_LINE = 0.8  # of the looks at a function: else its lines are told from the first to the last one
 _MOST = 2  # functions, which must be in one file
@@ -78,18 +79,22 @@ def on_host(seen: Seen, loader: int) -> bool:
 
 
 def in_python(seen: Seen) -> Iterable[Cause]:
-    """The user's own Python before the backward, if it takes much of the loops. Python loops are a cause by themselves.
+    """The user's own Python before the backward, as far as looks are certain. Python loops are a cause by themselves.
 
     A saving is at most all of it.
     """
     told = {one.loader for one in python_loops(seen)}
     for one in seen.in_loop:
         found = _found(seen, one.loader)
-        spent = sum(line.share for line in found) * seen.s(*FORWARDS, loader=one.loader)
-        enough_looks = sum(line.looks for line in found) >= _LEAST_OF_CAUSE
-        if one.loader not in told and enough_looks and spent >= _LARGE * seen.loops_s:
-            slow = _known(seen.run, one.loader, found)
-            yield Cause(CODE, spent, spent, one.loader, _values(found, one.loader) | slow)
+        share, looks = sum(line.share for line in found), sum(line.looks for line in found)
+        whole_s, least_s = seen.s(*FORWARDS, loader=one.loader), MATTERS * seen.loops_s
+        if one.loader in told or looks < _LEAST_OF_CAUSE or share * whole_s < least_s:
+            continue
+        low, _ = wilson(looks, max(looks, round(looks / share)))
+        if low * whole_s >= _SURELY * least_s:
+            values = _values(found, one.loader) | _known(seen.run, one.loader, found)
+            values |= {"metric": 1} if keeps_metric(found[0].function) else {}
+            yield Cause(CODE, share * whole_s, share * whole_s, one.loader, values)
 
 
 def seen_in_forward(seen: Seen) -> dict[str, str | int | float]:

@@ -1,6 +1,6 @@
-"""Finds the line in which most of a loop's own work on batches is, and what is known to be faster there.
+"""Finds the line in which most of a loop's own work is, and what is known to be faster there.
 
-Such a loop has no dataset, so only what holds in any code is told. Pure, but for source text.
+Such code has no dataset, so only what holds in any code is told. Pure, but for source text.
 """
 
 from __future__ import annotations
@@ -18,27 +18,36 @@ from pipebench.watch.read.known_lines import Line
 from pipebench.watch.read.known_table import KNOWN
 from pipebench.watch.record.trial_lines import LineLooks
 
-_KNOWN, _MOST = 0.3, 0.5  # of the looks: a line that is known to be slow, and one that is named
+_KNOWN, _MOST = 0.3, 0.5  # of the looks: lines that are known to be slow by the same, and a line that is named
+_SMALL = 0.05  # of the looks: lines that are not read
 _LIBRARIES = ("numpy", "scipy", "PIL", "cv2", "pandas", "sklearn", "skimage", "torch")
 # title -> what is said of it there
 _ALONE = {one.title: one.alone or one.how for one in (NESTED, *KNOWN) if one.alone or one.anywhere}
 
 
-def slow_line(lines: Iterable[LineLooks], text: Text = linecache.getline) -> dict[str, str | int | float]:
+def slow_line(
+    lines: Iterable[LineLooks], text: Text = linecache.getline, *, of: int = 0
+) -> dict[str, str | int | float]:
     """The line and its share, as values of a cause, with what is written in its place, if that is known.
 
-    None if looks are too few, or found no line of the kind.
+    Then it is the largest of lines that are slow by the same, and the share is theirs. None if looks are too few, or
+    found no line of the kind. Shares are `of` so many looks, if these are more than the lines have.
     """
     calls, whole = Counter[LineLooks](), Counter[LineLooks]()
     for one in lines:
         calls[one._replace(looks=0)] += one.looks
         whole[one._replace(looks=0, calls="")] += one.looks
-    looks = whole.total()
-    if looks < FEWEST:
+    looks = max(whole.total(), of)
+    if looks < FEWEST or not whole:
         return {}
+    found: dict[str, list[tuple[LineLooks, int]]] = {}
     for one, count in calls.most_common():
-        if count >= _KNOWN * looks and (title := _known(one, text)) in _ALONE:
-            return {**_values(one, count / looks), "title": title, "how": " ".join(_ALONE[title])}
+        if count >= _SMALL * looks and (title := _known(one, text)) in _ALONE:
+            found.setdefault(title, []).append((one, count))
+    sums = Counter({title: sum(count for _, count in same) for title, same in found.items()})
+    for title, count in sums.most_common(1):
+        if count >= _KNOWN * looks:
+            return {**_values(found[title][0][0], count / looks), "title": title, "how": " ".join(_ALONE[title])}
     most, count = whole.most_common(1)[0]
     return _values(most, count / looks) if count >= _MOST * looks else {}
 

@@ -70,6 +70,7 @@ class OfLoader:
     lines: Counter[OwnLine] = field(default_factory=Counter)
     drawn: Counter[OwnLine] = field(default_factory=Counter)
     early_lines: Counter[OwnLine] = field(default_factory=Counter)
+    besides: Counter[OwnLine] = field(default_factory=Counter)
     frozen: FrozenModules = field(default_factory=FrozenModules)
     graphs: UnusedGraphs = field(default_factory=UnusedGraphs)
     model: dict[CodeType, int] = field(default_factory=dict)  # the lines from the loop to a model's call, first of each
@@ -91,12 +92,17 @@ class OfLoader:
             PlaceLooks(key.line, list(key.functions), one.looks, one.turns, one.ns, one.cpu_ns, *key[2:])
             for key, one in list(self.found.items())
         ]
-        lines, drawn, early = (
+        lines, drawn, *others = (
             [LineLooks(*one, looks) for one, looks in list(found.items())]
-            for found in (self.lines, self.drawn, self.early_lines)
+            for found in (self.lines, self.drawn, self.early_lines, self.besides)
         )
         looks = self.forward_looks, self.later_looks, *modules, lines, collected, *self.graphs.take(), drawn
-        return LoopLooks(loader, self.file, self.turns, places, *looks, self.outside_looks, self.outside_ns, early)
+        return LoopLooks(loader, self.file, self.turns, places, *looks, self.outside_looks, self.outside_ns, *others)
+
+    def count_inner(self, key: Key, path: Sequence[tuple[CodeType, int]]) -> None:
+        """Counts the innermost line of a look that found the loop before the model, or besides training."""
+        if key.early >= key.after:  # both: after the last step
+            count_line(self.early_lines if key.early > key.after else self.besides, line_of(path))
 
 
 def count_line(found: Counter[OwnLine], one: OwnLine | None) -> None:

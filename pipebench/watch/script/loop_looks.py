@@ -38,7 +38,6 @@ from pipebench.watch.script.look_counts import (
     PlaceCount,
     after_model,
     count_line,
-    line_of,
     told,
 )
 from pipebench.watch.script.loop_place import (
@@ -294,8 +293,8 @@ class LoopLooker:
         if loop is None or inner is None or own is None or key is None or place is None:
             self._before = None
         elif loop.loader == inner.loader:
-            if self._count(own.found, loop, key, again) and key.early > key.after and not again:
-                count_line(own.early_lines, line_of(place.path))
+            if self._count(own.found, loop, key, again) and not again:
+                own.count_inner(key, place.path)
         elif self._count(self._around.found, loop, key, again) and not again:
             self._around.count(passed_ns)
 

@@ -433,3 +433,28 @@ def test_the_statements_that_give_a_name_its_value_are_those_of_the_file() -> No
     lines = [f"{one}\n" for one in text]
     found = _given("data.py", lambda file, at: lines[at] if at < len(lines) else "")
     assert found == ["self.items = [ 1 for _ in f ]", "self.a, self.b = [], {}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "calls", "title"),
+    [
+        ("student = copy.deepcopy(model.state_dict())", "copy.deepcopy", "an average of weights changed in place"),
+        (
+            "teacher[name] = value * self.decay + new[name] * (1.0 - self.decay)",
+            "",
+            "an average of weights changed in place",
+        ),
+        ("self.hist[t, p] += 1", "", "pairs counted at once"),
+        ("for t, p in zip(target.flatten().tolist(), pred.flatten().tolist()):", "", "pairs counted at once"),
+        ("logits = scale * features @ weight", "", None),
+        ("self.total += 1", "", None),
+        ("self.model.load_state_dict(teacher)", "torch.load_state_dict", None),
+    ],
+)
+def test_lines_of_a_training_loop(text: str, calls: str, title: str | None) -> None:
+    above = ["    def update(self, target, pred):", "        for t, p in zip(target.tolist(), pred.tolist()):"]
+    row = Line(text, calls, "EMA.update", "", "loop", indent=12, above=above)
+    found = known(row)
+    assert (found and found.title) == title
+    other = known(row._replace(kind="getitem"))
+    assert other is None or other.title != title  # in a dataset, they are not told

@@ -73,9 +73,26 @@ def test_much_of_it_is_a_cause_and_the_move() -> None:
     assert told.startswith("Next: do the Python work before backward (MoCo.negatives, moco.py:53) less often")
 
 
-def test_little_of_it_is_named_where_training_is_told() -> None:
+@pytest.mark.parametrize(("looks", "forward"), [(18, 100), (60, 100)])
+def test_what_matters_to_the_run_is_a_cause_if_enough_looks_say_it(looks: int, forward: int) -> None:
     run = _run(forward=500)
-    run.lines.append(_looks(STACKS._replace(looks=30)))
+    run.lines.append(_looks(STACKS._replace(looks=looks), forward=forward))
+    account = run.account()
+    assert "own-lines" in {one.code for one in account.causes}
+    assert "Nothing in the loops" not in said(account)
+
+
+def test_a_metric_is_named_as_one() -> None:
+    run = _run()
+    run.lines.append(_looks(LineLooks("a/score.py", "RunningScore.update", 48, "", 60)))
+    assert "RunningScore.update (score.py:48) 60 % of forward. By its name, it keeps a metric. Less" in said(
+        run.account()
+    )
+
+
+def test_what_few_looks_say_is_only_named_where_training_is_told() -> None:
+    run = _run(forward=500)
+    run.lines.append(_looks(STACKS._replace(looks=9), forward=30))
     account = run.account()
     assert "own-lines" not in {one.code for one in account.causes}
     text = said(account)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from planted_runs import TRAINS, Planted
+from planted_runs import TRAINS, Planted, said
 
 from pipebench.render.watch_verdict import next_move
 from pipebench.watch.read import slow_line as module
+from pipebench.watch.read.in_loop import keeps_metric, needed_in_each
 from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.read.slow_line import slow_line
 from pipebench.watch.record.lines import LoopLooks
@@ -68,3 +69,89 @@ def test_the_next_step_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
         "Next: change replay.py:4 (Replay.sample, 67 % of making batches) to weights summed up once. "
     )
     assert told.endswith("a tree of sums takes few operations for each.")
+
+
+AVERAGE = """\
+class EMA:
+    def update(self, model):
+        student = copy.deepcopy(model.state_dict())
+        for name, value in teacher.items():
+            teacher[name] = value * self.decay + student[name] * (1.0 - self.decay)
+        self.model.load_state_dict(teacher)
+""".splitlines(keepends=True)
+COPIES = LineLooks("a/byol.py", "EMA.update", 3, "copy.deepcopy", 20)
+MIXES = LineLooks("a/byol.py", "EMA.update", 5, "", 16)
+LOADS = LineLooks("a/byol.py", "EMA.update", 6, "torch.Module.load_state_dict", 14)
+INSTEAD = "an average of weights changed in place"
+
+
+def _of_average(file: str, line: int) -> str:
+    return AVERAGE[line - 1] if file == "a/byol.py" and 0 < line <= len(AVERAGE) else ""
+
+
+@pytest.mark.parametrize(
+    ("lines", "of", "found"),
+    [
+        ([COPIES, MIXES, LOADS], 0, (3, 0.72, INSTEAD)),  # lines that are slow by the same count together
+        ([COPIES, MIXES, LOADS], 100, (3, 0.36, INSTEAD)),
+        ([COPIES, MIXES, LOADS], 200, (None, None, None)),
+        ([LOADS._replace(looks=40), COPIES._replace(looks=10)], 0, (6, 0.8, None)),
+        ([COPIES._replace(looks=9)], 0, (None, None, None)),
+        ([], 50, (None, None, None)),
+    ],
+)
+def test_lines_that_are_slow_by_the_same_are_told_together(lines: list[LineLooks], of: int, found: object) -> None:
+    told = slow_line(lines, _of_average, of=of)
+    assert (told.get("slow_line"), told.get("line_share"), told.get("title")) == found
+
+
+def _besides(function: str, *lines: LineLooks) -> Planted:
+    run = Planted()
+    run.loader(**{**TRAINS, "other": 600}, cpu=1500)
+    run.worker(busy=0.1, cpu=1.0)
+    place = PlaceLooks(76, [function], 50, 50, 50_000_000, 49_000_000, own=1)
+    run.lines.append(LoopLooks(1, "a/byol.py", 60, [place], besides=list(lines)))
+    return run
+
+
+def test_an_average_of_weights_is_not_to_come_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.slow_line, "__defaults__", (_of_average,))
+    account = _besides("EMA.update", COPIES, MIXES, LOADS).account()
+    text = said(account)
+    assert "Work in the loop besides training took" in text and "less often" not in text
+    assert "Most of it: EMA.update, called in byol.py:76. Inside, 72 % is byol.py:3 and lines like it." in text
+    assert "Doing it at less cost could save about 600 ms" in text
+    told = next_move(move_of_run(None, account.causes, 4)) or ""
+    assert told.startswith(f"Next: change byol.py:3 (EMA.update, 72 % of this work) to {INSTEAD}. ")
+    assert told.endswith("Copy buffers, too.")
+
+
+def test_other_work_may_come_less_often_and_its_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.slow_line, "__defaults__", (_of_average,))
+    sends = LineLooks("a/byol.py", "report", 6, "", 40)
+    account = _besides("main.<locals>.report", sends, LOADS._replace(looks=10)).account()
+    text = said(account)
+    assert "Work in the loop besides training (callbacks, logging, metrics) took" in text
+    assert "Inside, 80 % is byol.py:6. Doing it less often, or at less cost, could save about 600 ms" in text
+    told = next_move(move_of_run(None, account.causes, 4)) or ""
+    assert told.startswith("Next: do the work besides training (main.<locals>.report, called in byol.py:76) less often")
+    (one,) = (one for one in _besides("helper", LOADS).account().causes if one.code == "callbacks")
+    assert "slow_line" not in one.values  # that line is in another function
+
+
+@pytest.mark.parametrize(
+    ("name", "needed", "metric"),
+    [
+        ("EMA.update", True, False),
+        ("update_teacher", True, False),
+        ("ModelEma.update", True, False),
+        ("soft_update_target", True, False),
+        ("AverageMeter.update", False, True),
+        ("RunningScore.update", False, True),
+        ("log_scalars", False, False),
+        ("send_emails", False, False),
+        ("Remarks.send", False, False),
+    ],
+)
+def test_what_a_function_does_by_its_name(name: str, needed: bool, metric: bool) -> None:
+    assert (needed_in_each(name), keeps_metric(name)) == (needed, metric)

@@ -146,5 +146,7 @@ def test_the_line_of_the_work_before_the_model_is_noted(looked):
         get_batch()
         model(looked.at_work)
         looked.of.stepped(0)
-    (one,) = _written(looked)[0].early_lines
+    written = _written(looked)[0]
+    (one,) = written.early_lines
     assert (one.function, one.calls.partition(".")[0], one.looks) == ("at_work", "threading", 2)
+    assert not written.besides

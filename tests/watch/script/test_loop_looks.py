@@ -38,6 +38,14 @@ def test_a_place_has_the_functions_that_the_loop_calls(looker):
     assert (line.loader, line.file, line.turns) == (1, __file__, 3)
     (place,) = line.places
     assert "Client.report" in place.functions and (place.looks, place.turns) == (3, 3)
+    (inner,) = line.besides
+    assert (inner.function, inner.file, inner.calls.partition(".")[0], inner.looks) == (
+        at_work.__name__,
+        at_work.__code__.co_filename,
+        "threading",
+        3,
+    )
+    assert line.early_lines == []
 
 
 @pytest.mark.parametrize(
