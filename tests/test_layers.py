@@ -40,8 +40,8 @@ HOUSE = {
     "watch.record": "options orders line pace spent kernel_counts from_handlers bound_lines trial_lines program_lines "
     "worker_lines device_lines lines patches own_code exclusive_time record_file last_sample recording sampling "
     "thread_pools memory positions",
-    "watch.stages": "labels transforms hidden_errors fields webdataset in_place called iterables library_calls "
-    "finding_transforms",
+    "watch.stages": "labels transforms hidden_errors fields webdataset in_place called iterables shrunk "
+    "library_calls finding_transforms",
     "watch.worker": "kept_open pickling stack_place padded contents draws fingerprints batch_sums standins fetching",
     "watch.script": "made dividing nested_columns held_models described lost_workers wait_parts arrivals "
     "training_device device_idle main_thread own_steps passes unused_gradients phases backward ranks loop_place "

@@ -28,6 +28,7 @@ class StageResult:
     dataset calls). `holds` is how many results the `functools.lru_cache` around a function keeps in each process: the
     time is that of its misses (None: it has none). `includes_read` says that reading the file and decoding it could not
     be separated. `learned` says that the stage is a part of a neural network that the dataset runs for each sample.
+    `shrinks`: it decodes JPEGs, of which nearly all are made smaller at once, by 8, 4 or 2 at least (0: not so).
     `least_s_per_sample` and `most_s_per_sample` are the times in the workers with the least and the most. `by_worker_s`
     has the time in each worker, per sample of that worker, in the order of their numbers (empty: unknown, or over 64).
 
@@ -48,6 +49,7 @@ class StageResult:
     whole_share: float | None = None
     holds: int | Literal["all"] | None = None
     learned: bool = False
+    shrinks: int = 0
 
 
 @dataclass(frozen=True)

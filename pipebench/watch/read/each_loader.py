@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Iterable
 
 from pipebench.results.watched import LoaderResult, StageResult
 from pipebench.watch.read.described import again, called_by, content, made_by, models_of, place, remade, single
@@ -13,9 +14,11 @@ from pipebench.watch.read.series import by_worker
 from pipebench.watch.read.settled import count, without_first
 from pipebench.watch.record.lines import FetchSums, LoaderFound, LoopSums, PassBegun, PassEnded, StageName
 from pipebench.watch.record.record_file import WAIT
-from pipebench.watch.record.worker_lines import KeptOpen
+from pipebench.watch.record.worker_lines import KeptOpen, Shrunk
 
 _NS = 1e-9
+_READS_JPEG = "imread"
+_NEARLY_ALL, _FEWEST_READ = 0.9, 20  # JPEGs
 
 
 def loader_result(run: Run, described: LoaderFound) -> LoaderResult:
@@ -144,7 +147,16 @@ def stage_results(run: Run, loader: int) -> list[StageResult]:
         else one
         for one in rows
     ]
+    shrinks = _shrinks(record.shrunk for _, record in sums)
+    rows = [dataclasses.replace(one, shrinks=shrinks) if one.name == _READS_JPEG else one for one in rows]
     return sorted(rows, key=lambda one: -one.exclusive_s_per_sample)
+
+
+def _shrinks(found: Iterable[Shrunk]) -> int:
+    """By how much OpenCV could decode nearly all JPEGs smaller; 0 if it could not, or too few were seen."""
+    read, *smaller = (sum(each) for each in zip(Shrunk(), *found, strict=True))
+    enough = (by for by, count in zip((8, 4, 2), reversed(smaller), strict=True) if count >= _NEARLY_ALL * read)
+    return next(enough, 0) if read >= _FEWEST_READ else 0
 
 
 def _whole_shares(sums: list[tuple[Process, FetchSums]], busy: float) -> dict[StageName, float]:

@@ -200,6 +200,18 @@ ARRAYS = (
         kinds=("loop",),
         anywhere=True,
     ),
+    Known(  # the same of what samples hold: numbers alone would take no time there
+        re.compile(r"\btorch\.(?:as_)?tensor\(\s*\[\s*\w+(?:\[[^\]]+\]|\.\w+)\s+for\s+\w+\s+in\b"),
+        "arrays or tensors in samples, and stacked",
+        (
+            "torch.tensor takes lists apart number by number, and of arrays each one by itself. Let the",
+            "dataset return arrays or tensors (no .tolist()), and stack them in collate_fn:",
+            "torch.stack([...]), or torch.from_numpy(np.stack([...])).",
+        ),
+        most=0,
+        beside=("tolist", "tensor", "as_tensor"),
+        kinds=("collate",),
+    ),
     Known(  # github.com/pytorch/pytorch/issues/13918; lists of numbers are walked in the same way
         re.compile(r"\btorch\.(?:(?:as_)?tensor|(?:Float|Double|Long|Int)?Tensor)\("),
         "tensors of arrays, not of lists",

@@ -29,6 +29,16 @@ OPENED = Known(  # docs.python.org/3/library/zipfile.html: each opening reads th
     same=True,
     alone=("The same file is opened again and again. Open it once, before the loop.",),
 )
+REDUCED = Known(  # docs.opencv.org/4.x/d8/d6a/group__imgcodecs__flags.html; a JPEG needs less work then, a PNG as much
+    re.compile(""),
+    "JPEGs decoded at a reduced size",
+    (
+        "They are made smaller at once. cv2.imread(path, cv2.IMREAD_REDUCED_COLOR_{by}) gives a {part} of",
+        "the size for less, and the resize after it is cheaper. Pixels differ a little, and what is",
+        "computed from an image's size, as the scale of boxes, needs the full one. Where they fit into",
+        "memory, keep the small images.",
+    ),
+)
 FILES = (
     Known(  # `CvCapture_FFMPEG::seek` goes back to a key frame and grabs (modules/videoio/src/cap_ffmpeg_impl.hpp)
         re.compile(r"\.set\(\s*(?:\w+\.)*CAP_PROP_POS_(?:FRAMES|MSEC)\b"),

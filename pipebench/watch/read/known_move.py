@@ -12,7 +12,8 @@ from typing import NamedTuple
 from pipebench.results.account import Account, Cause, largest_saving
 from pipebench.results.drilled import DrilledLine, known
 from pipebench.results.next_move import NextMove
-from pipebench.results.watched import WatchResult
+from pipebench.results.watched import StageResult, WatchResult
+from pipebench.watch.read.known_files import REDUCED
 from pipebench.watch.read.known_table import KNOWN, MODEL
 
 _OF_STAGE = 0.3  # of the stage that is to become cheaper
@@ -22,6 +23,7 @@ _SURE = 0.3  # the same, at least, as its looks say
 _COMPUTES = 0.4  # of the time; the rest may be waits for a core
 _OF_LOADING = ("stage", "cores-used-up")
 _IN_LOOP = "no-workers"
+_RESIZES = "cv2.resize"
 _UNSURE = frozenset(one.title for one in KNOWN if not one.sure)
 _BESIDE = ("set-num-workers", "raise-num-workers", "workers-for-thread", "load-validation-faster")
 
@@ -136,3 +138,14 @@ def _known(result: WatchResult, loader: int | None, stage: str | None) -> Iterat
     parts = [one for one in result.stages if one.loader == loader and one.learned]
     if parts and (stage is None or stage in [one.name for one in parts]):
         yield _Found(MODEL.title, MODEL.how, sum(one.worker_share for one in parts), None)
+    yield from _reduced([one for one in result.stages if one.loader == loader], stage)
+
+
+def _reduced(stages: Sequence[StageResult], stage: str | None) -> Iterator[_Found]:
+    """JPEGs that could be decoded smaller, with the resize that makes them so now."""
+    for one in stages:
+        if one.shrinks and stage in (None, one.name):
+            by = {2: "half", 4: "quarter", 8: "eighth"}[one.shrinks]
+            how = tuple(line.format(by=one.shrinks, part=by) for line in REDUCED.how)
+            resized = sum(other.worker_share for other in stages if other.name == _RESIZES)
+            yield _Found(REDUCED.title, how, one.worker_share + (resized if stage is None else 0.0), None)

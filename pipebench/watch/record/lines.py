@@ -27,6 +27,7 @@ from pipebench.watch.record.worker_lines import (
     LongSample,
     OneBatch,
     Pickled,
+    Shrunk,
     ToHandOver,
     WorkerLine,
 )
@@ -164,6 +165,7 @@ class FetchSums:
     left: dict[int, int] = field(default_factory=dict)
     gave: dict[int, int] = field(default_factory=dict)
     fields: dict[str, FieldSums] = field(default_factory=dict)
+    shrunk: Shrunk = field(default_factory=Shrunk)
     lengths: Buckets = field(default_factory=dict)
     slow: list[LongSample] = field(default_factory=list)
     gc: Collected = field(default_factory=Collected)

@@ -89,6 +89,15 @@ class Pickled(NamedTuple):
     pipe_bytes: int = 0
 
 
+class Shrunk(NamedTuple):
+    """JPEGs that OpenCV read whole, and how many were then resized at once to a half, a quarter, an eighth, or less."""
+
+    read: int = 0
+    twice: int = 0
+    fourfold: int = 0
+    eightfold: int = 0
+
+
 class ToHandOver(NamedTuple):
     """What some batches of a loader without workers held that a worker would have to hand over."""
 

@@ -11,6 +11,7 @@ from typing import Any
 from pipebench.watch.record.exclusive_time import local, stages, timed
 from pipebench.watch.record.patches import HIDDEN, Patches, unseen
 from pipebench.watch.stages import iterables, transforms, webdataset
+from pipebench.watch.stages.shrunk import noted
 
 _DECODERS = ("image", "jpeg", "png", "webp", "gif", "avif", "heic")
 # module -> (function, kind, whether it also reads the file)
@@ -58,7 +59,8 @@ def watch_module(patches: Patches, module: ModuleType) -> None:
     for function, kind, reads in FUNCTIONS.get(name, ()):
         plain = getattr(module, function, None)
         if callable(plain) and getattr(getattr(plain, "__code__", None), "co_filename", "") != HIDDEN:
-            patches.replace(module, function, timed(plain, stages.number(kind, function, reads)))
+            own = noted(name, function, timed(plain, stages.number(kind, function, reads)))
+            patches.replace(module, function, own)
     for function in _CALLED.get(name, ()):
         _watch_called(patches, module, function)
     if name == _PILLOW:
@@ -86,7 +88,7 @@ def _watch_called(patches: Patches, module: Any, path: str) -> None:
             return plain(*args, **kwargs)
         return own(*args, **kwargs)
 
-    patches.replace(owner, name, watched)
+    patches.replace(owner, name, noted(module.__name__, path, watched))
 
 
 def _watch_open(patches: Patches, module: Any) -> None:

@@ -17,7 +17,7 @@ from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.record_file import bucket
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import followed
-from pipebench.watch.record.worker_lines import Collected, Content, LongSample, OneBatch, ToHandOver
+from pipebench.watch.record.worker_lines import Collected, Content, LongSample, OneBatch, Shrunk, ToHandOver
 from pipebench.watch.worker import contents, pickling
 from pipebench.watch.worker.kept_open import Held
 from pipebench.watch.worker.stack_place import Teller
@@ -191,6 +191,7 @@ class Sums:
             left=self.timer.left,
             gave=self.timer.gave,
             fields=self.timer.fields,
+            shrunk=self.timer.shrunk,
             lengths=self.lengths,
             slow=self.slow_new,
             gc=collections.take(),
@@ -204,6 +205,7 @@ class Sums:
         self.recording.write(line)
         self.timer.hidden = hidden._replace(errors=0, spent_ns=0)
         self.timer.left, self.timer.gave, self.timer.fields = {}, {}, {}
+        self.timer.shrunk = Shrunk()
         for stage in (*used, *calls):
             sums[stage] = whole[stage] = 0
         self._clear()

@@ -36,6 +36,7 @@ KNOWN = [
     ("cut = np.load(f'{case}.npz', mmap_mode='r')['data']", "numpy.NpzFile.__getitem__", "arrays in .npy files"),
     ("return torch.tensor(waves, dtype=torch.float32), labels", "", "tensors of arrays, not of lists"),
     ("return torch.tensor(waves.tolist())", "", "tensors of arrays, not of lists"),
+    ("return {'x': torch.tensor([e['x'] for e in batch])}", "", "tensors of arrays, not of lists"),
     ("return torch.FloatTensor(mels)", "", "tensors of arrays, not of lists"),
     ("sample = copy.deepcopy(self.samples[index])", "copy.deepcopy", "no deep copy of a sample"),
     ("mine = self.visits[self.visits['user'] == user]", FRAME, "rows found without comparing a column"),
@@ -423,6 +424,15 @@ def test_the_lines_below_end_with_the_function() -> None:
         line = DrilledLine("data.py", "Clips.boxes", at, "", "", 1, 1.0, 1.0, 1.0)
         above = _function_above(line, lambda file, at: lines[at])
         assert _function_below(line, above, lambda file, at: lines[at]) == below
+
+
+def test_lists_that_samples_hold_are_known_in_a_collate_function() -> None:
+    text = "return {'x': torch.tensor([e['x'] for e in batch]), 'y': torch.tensor([e['y'] for e in batch])}"
+    of_batch: dict[str, Any] = {"kind": "collate", "stage": "collate", "function": "collate"}
+    assert _title(text, **of_batch) == "arrays or tensors in samples, and stacked"
+    assert _title("x = torch.tensor([one.x for one in batch])", **of_batch) is not None
+    assert _title("x = torch.tensor([transform(one) for one in batch])", **of_batch) is None  # that may be what is slow
+    assert _title("x = torch.stack([e['x'] for e in batch])", **of_batch) is None
 
 
 def test_the_statements_that_give_a_name_its_value_are_those_of_the_file() -> None:

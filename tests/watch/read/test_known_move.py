@@ -193,3 +193,18 @@ def test_the_same_in_a_loop_without_workers(cpu_s: float, named: bool) -> None:
     without = replace(loader(), workers=0, sample_s=1.0, sample_cpu_s=cpu_s)
     run = replace(_watched(_line(0.9, "")), loaders=(without,), workers=())
     assert (UNKNOWN in _said(FIRST, run)) == named
+
+
+@pytest.mark.parametrize(("shrinks", "share", "said"), [(4, 0.6, True), (0, 0.6, False), (4, 0.1, False)])
+def test_jpegs_that_are_made_small_at_once_come_before_workers(shrinks: int, share: float, said: bool) -> None:
+    stages = (
+        StageResult("imread", "decode", 1, 100, 0.008, share, True, shrinks=shrinks),
+        StageResult("cv2.resize", "transform", 1, 100, 0.002, 0.2),
+    )
+    told = _said(MORE, _watched(stages=stages))
+    assert (
+        told.startswith("Next: change the dataset (80 % of making samples) to JPEGs decoded at a reduced size.") is said
+    )
+    assert ("cv2.imread(path, cv2.IMREAD_REDUCED_COLOR_4) gives a quarter of" in told) is said
+    cheaper = replace(CHEAPER, stage="imread")
+    assert ("JPEGs decoded at a reduced size" in _said(cheaper, _watched(stages=stages))) is bool(shrinks)
