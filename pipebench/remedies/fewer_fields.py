@@ -9,13 +9,13 @@ from pipebench.results.advice import Change, Finding
 
 PLACE = 13
 HOW = (
-    "In webdataset, name the fields that later stages pass on: decode(..., only=[{kept}]).",
+    "In webdataset, name the fields that later stages pass on: decode(..., only=[{only}]).",
     "The others stay bytes, and to_tuple(...) leaves them out as before.",
 )
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     cause = seen.cause("fields-in-vain")
-    kept = str(cause.values.get("kept") or "...") if cause is not None else ""
-    how = tuple(line.format(kept=kept) for line in HOW)
+    only = str(cause.values.get("only") or "...") if cause is not None else ""
+    how = tuple(line.format(only=only) for line in HOW)
     return of_cause(seen, cause, "fewer_fields", "only the fields decoded that are used", how)

@@ -16,7 +16,6 @@ PLACE = 10
 _MUCH = 8  # times as many samples in a batch of training
 HOW = ("Run this loop half as often, as in every second pass only, or on a part of its data.",)
 LARGER = "Or, first, give its loader a larger batch_size: a batch has {} here, and {} in training."
-CHEAPER = "Or do the work besides its model{} at less cost: it took about {}."
 CHEAPER = "Or do the work besides its model at less cost: it took about {} ({})."
 LARGER_FIRST = (
     "Give its loader a larger batch_size: a batch has {} here, and {} in training. What that saves was not measured.",
@@ -41,9 +40,10 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
             how=tuple(one.format(values["batch"], values["trains"]) for one in LARGER_FIRST),
         )  # fmt: skip
     how = (*HOW, LARGER.format(values["batch"], values["trains"])) if "batch" in values else HOW
-    if "apart_s" in values:
+    if "apart_s" in values and "line" in values:
         where = code_place(str(values["file"]), int(values["line"]))
-        told = f"{printable(str(values['function']))}, called in {where}" if "function" in values else where
+        called = f"by {printable(str(values['by']))} in" if "by" in values else "called in"
+        told = f"{printable(str(values['function']))}, {called} {where}" if "function" in values else where
         how = (*how, CHEAPER.format(seconds(float(values["apart_s"])), told))
     return Change(
         "validation", {}, f"saves {spent / 2:.1f} of {spent:.1f} s", predicted=predicted,

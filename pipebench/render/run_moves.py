@@ -14,6 +14,7 @@ from pipebench.units import code_place, percent, printable, seconds, size
 def at(move: NextMove, called: str = "") -> str:
     """What a move is about, in the user's own code; `called` stands before the line of a call."""
     name = [printable(move.function)] if move.function else []
+    called = f"by {printable(move.by)} in " if move.by and called else called
     where = [f"{called if name else ''}{code_place(move.file, move.line)}"] if move.line else []
     told = ", ".join([*name, *where])
     return f" ({told})" if told else ""
@@ -29,7 +30,7 @@ def _by_length(move: NextMove) -> str:
 
 
 def _loader_at(move: NextMove) -> str:
-    known = move.line and not move.title  # else the place is that of a line of its dataset
+    known = move.line and move.line_share is None  # else the place is that of a line of its dataset
     return f"loader {move.loader}" + (f", {code_place(move.file, move.line)}" if known else "")
 
 

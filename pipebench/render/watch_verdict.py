@@ -179,11 +179,12 @@ def next_move(move: NextMove | None) -> str | None:
     """The change that the figures support; None if they support no change."""
     if move is None:
         return None
-    if move.line_share is None:
+    if move.line_share is None or (move.action in _WHOLE and not move.title):
         return _first_move(move)
     share = f"{percent(move.line_share)} of {_WHOLE.get(move.action, 'making samples')}"
     if not move.title:
-        first = f"make {code_place(move.file, move.line)} ({printable(move.function)}, {share}) cheaper."
+        told = ", ".join(one for one in (printable(move.function), share) if one)
+        first = f"make {code_place(move.file, move.line)} ({told}) cheaper."
         cheaper = f" {why_no_worker(move)}"
     else:
         first, cheaper = known_line(move, share), ""

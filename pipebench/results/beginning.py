@@ -26,8 +26,9 @@ _SMALL = 0.05  # of the run between its first loop and the end of its last one
 class Beginning(NamedTuple):
     """What the text of a watched run begins with, and its code.
 
-    What is done between the loops is said, too, where it took at least as long as the first cause. Before causes that
-    could all save little of the run, training comes, or what is done between the loops: see `small_beside`.
+    What is done between the loops is said, too, where it took at least as long as the first cause, or is the next move.
+    Before causes that could all save little of the run, training comes, or what is done between the loops: see
+    `small_beside`.
 
     With `nothing`, the first sentence says that nothing in the loops is worth a change. Then the `causes` follow, first
     what could save most. Without both, the first sentence is what the verdict on the loop says.
@@ -66,7 +67,8 @@ def beginning(found: WatchResult) -> Beginning:
     if before:
         said = [*before, *in_loops]
     elif in_loops:
-        said += [one for one in between if one.s >= in_loops[0].ranked_s]
+        moved = found.next_move is not None and found.next_move.action == "do-less-between"
+        said += [one for one in between if moved or one.s >= in_loops[0].ranked_s]
     said = [*said, *(one for one in causes if one.code in _APART)]
     if not in_loops and not any(one.code in ("outside-loops", "memory-growth") for one in causes):
         return Beginning("training" if limit == "training" else "nothing-to-gain", tuple(said), nothing=True)

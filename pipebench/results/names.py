@@ -33,7 +33,7 @@ KINDS: dict[str, dict[str, Kind]] = {
     "measurement.Skipped": {"reason": "ours"},
     "errors.BadSample": {"sample": "name", "message": "said"},
     "watched.Verdict": {"file": "file"},
-    "next_move.NextMove": {"file": "file", "reread": "file"},
+    "next_move.NextMove": {"file": "file", "reread": "file", "setting": "ours"},
     "watched.LoaderResult": {"file": "file"},
     "watched.Note": {"values": "values"},
     "watched.WatchResult": {"started": "words"},
@@ -93,6 +93,7 @@ KINDS: dict[str, dict[str, Kind]] = {
 _OF_VALUES: dict[str, Kind] = {
     "sample": "name",
     "file": "file",
+    "slow_file": "file",
     "text": "line",
     "fault": "said",
     "problem": "said",

@@ -41,8 +41,9 @@ class NextMove:
     `kept_open` are as in LoaderResult. `lacks` is why one more worker is no step, whatever a simulation says (None:
     nothing is lacking). Of "more-threads", `to_workers` is the number of threads.
     `function`, `file` and `line` are where that work is in the user's own code: of a function of theirs that is called,
-    the place of the call; of a setting of a loader, where this is made ("" and 0: not known). `rests`: there, the loop
-    needs no core, but waits. `needed`: by its name, training needs what it does in each step, as an average of weights.
+    the place of the call; of a setting of a loader, where this is made ("" and 0: not known). Where another function is
+    called there, `by` is its name. `rests`: there, the loop needs no core, but waits. `needed`: by its name, training
+    needs what it does in each step, as an average of weights.
 
     Of "make-batches-cheaper", and of "less-python" with a `title`, `line` is where most of that work is, and
     `line_share` its part of it; `to_workers` is set if workers of a DataLoader would save much of it.
@@ -108,6 +109,7 @@ class NextMove:
     line_share: float | None = None
     kept_open: bool = False
     reread: str = ""
+    by: str = ""
 
     @property
     def fair(self) -> Speedup | None:

@@ -170,7 +170,14 @@ def _validating(batch):
     return replace(found, watched=replace(found.watched, account=replace(found.watched.account, causes=(cause,))))
 
 
-@pytest.mark.parametrize(("more", "told"), [({"function": "rank"}, "rank, called in eval.py:9"), ({}, "eval.py:9")])
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"function": "rank"}, "rank, called in eval.py:9"),
+        ({"function": "rank", "by": "Task.score"}, "rank, by Task.score in eval.py:9"),
+        ({}, "eval.py:9"),
+    ],
+)
 def test_work_besides_the_model_is_said_to_be_a_way_too(more, told):
     run = _validating(64)
     cause = Cause("validation", 20.0, 15.0, 2, {"apart_s": 15.0, "file": "/home/me/eval.py", "line": 9, **more})

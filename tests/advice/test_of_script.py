@@ -20,7 +20,7 @@ PLACE = {"file": "train.py", "line": 71, "function": "augment"}
         (like_lengths, Cause("unequal-lengths", 4.0, 4.0, 1, {"share": 0.8}), "sort each stretch"),
         (divide_first, Cause("each-makes-all", 4.0, 4.0, 1, {"times": 2.0}), "files[info.id :: info.num_workers]"),
         (select_first, Cause("made-in-vain", 4.0, 4.0, 1, {"dropped": 0.7}), ".decode(only='json')"),
-        (fewer_fields, Cause("fields-in-vain", 4.0, 4.0, 1, {"kept": "'jpg', 'cls'"}), "only=['jpg', 'cls']"),
+        (fewer_fields, Cause("fields-in-vain", 4.0, 4.0, 1, {"only": "'jpg', 'cls'"}), "only=['jpg', 'cls']"),
     ],
 )
 def test_its_gain_is_predicted_from_what_the_cause_could_save(remedy, cause, how):

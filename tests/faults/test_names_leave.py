@@ -17,9 +17,11 @@ from pipebench.commands.show import command as show
 from pipebench.errors import BadSample
 from pipebench.render import github, text
 from pipebench.results import names, report
+from pipebench.results.account import Cause
 from pipebench.results.batches import SlowSample
 from pipebench.results.comparison import Measured, Said
 from pipebench.results.names import KINDS, without_names
+from pipebench.results.next_move import NextMove
 from pipebench.results.programs import Program, WatchedCommand
 from pipebench.results.report import Report
 from pipebench.results.watched import Note
@@ -49,7 +51,7 @@ REVIEWED = {
     "consumers.Consumer": "name device precision data source link date",
     "training.Training": "consumer",
     "watched.Verdict": "phase stage stage_kind wait_part dataset torch lacks",
-    "next_move.NextMove": "stage stage_kind wait_part setting made_by called_by function title how",
+    "next_move.NextMove": "stage stage_kind wait_part made_by called_by function title how by",
     "watched.StageResult": "name kind",
     "watched.PhaseResult": "phase",
     "watched.WatchResult": "start_method",
@@ -143,6 +145,14 @@ def test_no_name_leaves_in_any_output(name):
     assert (PLANT in report.encode(found).decode()) == (name != "study")  # which has no names
     for one in sent(without_names(found)):
         assert PLANT not in one, re.findall(rf".*{PLANT}.*", one)[:5]
+
+
+def test_a_file_and_a_field_have_one_token_in_a_cause_and_in_the_next_move():
+    file, only = f"/home/{PLANT}/a {PLANT}/the {PLANT}", f"'{PLANT}.jpg'"
+    cause = Cause("stage", 1.0, values={"slow_file": file, "only": only})
+    cause, move = without_names((cause, NextMove("decode-fewer-fields", 2, file=file, setting=only)))
+    assert PLANT not in f"{cause} {move}"
+    assert cause.values == {"slow_file": move.file, "only": move.setting}
 
 
 NAMED = f"/home/{PLANT}/{PLANT}.py"

@@ -116,7 +116,7 @@ def _plain(code: str, *rows: str, on_device: bool = False) -> Callable[[Seen], I
 
 def waiting(seen: Seen) -> Iterable[Cause]:
     """Why no batch was there: the workers never rest, or they rest and the loop waits all the same."""
-    vain = {cause.loader: cause.s for cause in fields_in_vain(seen)}
+    vain = {cause.loader: cause.s for cause in fields_in_vain(seen) if _large(seen, cause)}
     for one in seen.in_loop:
         workers = seen.workers(one)  # also those that have no data
         waited = seen.s("wait-for-worker", loader=one.loader)
@@ -325,6 +325,12 @@ def _uneven_batches(seen: Seen, one: LoaderResult, whole: Cause) -> Iterable[Cau
         yield replace(whole, code="periodic-stalls", s=whole.s * period.share, recoverable_s=saved, values=values)
 
 
+def _large(seen: Seen, one: Cause) -> bool:
+    """Whether a cause in the loops is told: see `causes`."""
+    least = max(MATTERS * seen.loops_s, _OF_RUN * (seen.account.wall_s - seen.s("not-recorded")))
+    return one.s >= least > 0 and one.recoverable_s != 0.0
+
+
 def once(seen: Seen) -> Iterable[Cause]:
     """What is done once in a run, or between its loops, if it is a large part of the run."""
     told = sum(one.s for one in dataset_anew(seen))
@@ -383,8 +389,7 @@ def causes(run: Run, result: WatchResult, account: Account, grown: Mapping[int, 
     """
     seen = Seen(run, result, account, grown)
     found = [cause for kind in KINDS for cause in kind(seen)]
-    least = max(MATTERS * seen.loops_s, _OF_RUN * (account.wall_s - seen.s("not-recorded")))
-    large = [one for one in found if one.s >= least > 0 and one.recoverable_s != 0.0]
+    large = [one for one in found if _large(seen, one)]
     large = [replace(one, on_device=one.on_device or seen.on_device) for one in large or held_up(seen)]
     return (*sorted(large, key=_place), *memory(seen), *training(seen), *once(seen))
 

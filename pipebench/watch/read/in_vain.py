@@ -85,26 +85,28 @@ def fields_in_vain(seen: Seen) -> Iterable[Cause]:
     """Fields of samples that are decoded, of which a later stage drops each one.
 
     Without them, the loop is taken to wait as much less as each worker would work less: for later batches, and for the
-    first ones of passes that begin a stream anew. What stages made of these fields later is not counted.
+    first ones of passes that begin a stream anew. What stages made of these fields later is not counted. While a device
+    trains, nothing is saved.
     """
     for one in seen.in_loop:
         lines = [line for _, line in seen.run.sums(one.loader)]
         found = _fields(lines)
         vain = {name: sums for name, sums in found.items() if not sums.kept and sums.dropped >= _FEWEST}
         busy_ns, spent_ns = sum(line.busy_ns for line in lines), sum(sums.spent_ns for sums in vain.values())
-        if not vain or spent_ns < _MUCH * busy_ns:
+        if not vain or spent_ns <= _MUCH * busy_ns:
             continue
         share = min(1.0, spent_ns / busy_ns)
-        waited = seen.s(*_WAITS, loader=one.loader) + _begun_anew_s(seen, one)
-        spent = min(waited, spent_ns / 1e9 / max(1, one.workers))
+        anew = _begun_anew_s(seen, one)
+        spent = min(seen.s(*_WAITS, loader=one.loader) + anew, spent_ns / 1e9 / max(1, one.workers))
         first = sorted(vain, key=lambda name: -vain[name].spent_ns)
         kept = [name for name in found if name not in vain]
         decoding = spent_ns / sum(sums.spent_ns for sums in found.values())
         values: dict[str, str | int | float] = {
             "decoded": len(found), "dropped": len(vain), "names": listed(first), "share": share, "decoding": decoding,
-            "kept": listed([repr(name) for name in kept], most=len(kept)) if all(map(_plain, kept)) else "",
+            "only": listed([repr(name) for name in kept], most=len(kept)) if all(map(_plain, kept)) else "",
         }  # fmt: skip
-        yield Cause(FIELDS, spent, spent, one.loader, values)
+        saved = min(spent, (seen.saved(*_WAITS, loader=one.loader) or 0.0) + anew) if seen.on_device else spent
+        yield Cause(FIELDS, spent, saved, one.loader, values)
 
 
 def _fields(lines: Iterable[FetchSums]) -> dict[str, FieldSums]:

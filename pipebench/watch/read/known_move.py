@@ -86,7 +86,7 @@ def _computes(result: WatchResult, loader: int | None) -> bool:
 def with_slow_lines(causes: Iterable[Cause], result: WatchResult, account: Account) -> tuple[Cause, ...]:
     """The causes: those of loading with the line that has a large share of it, and the most that its change could save.
 
-    Where workers make batches, that is its share of the loop, and no more than the loop waits.
+    Where workers make batches, that is its share of the loop, and no more than all faster loading could save.
     """
     return tuple(_with_slow_line(one, result, account) for one in causes)
 
@@ -98,10 +98,12 @@ def _with_slow_line(one: Cause, result: WatchResult, account: Account) -> Cause:
     largest = max(found, key=lambda each: each.share, default=None)
     if largest is None or largest.line is None:
         return one
-    whole = one.s if one.code == _IN_LOOP else sum(row.s for row in account.rows if row.loader == one.loader)
+    alone = one.code == _IN_LOOP  # there, what workers could save is no limit
+    whole = one.s if alone else sum(row.s for row in account.rows if row.loader == one.loader)
+    most_s = one.s if alone else one.at_most_s
     told: dict[str, str | int | float] = {
         "slow_file": largest.line.file, "slow_line": largest.line.line, "slow_title": largest.title,
-        "slow_share": largest.share, "slow_s": min(one.s, largest.share * whole),
+        "slow_share": largest.share, "slow_s": min(most_s, largest.share * whole),
     }  # fmt: skip
     return replace(one, values={**one.values, **told})
 

@@ -103,7 +103,8 @@ def preparing(seen: Seen) -> Iterable[Cause]:
             saved = seen.saved(ROW, loader=one.loader)
             if one.loader == NO_LOADER:  # workers need a loader: to make it cheaper comes first, and saves all at most
                 values |= {"no_loader": 1, "workers_s": saved or 0.0}
-                values |= slow_line(early for line in seen.run.looks(one.loader) for early in line.early_lines)
+                early = (early for line in seen.run.looks(one.loader) for early in line.early_lines)
+                values |= {} if told.rests else slow_line(early)  # no line makes a source give its batches sooner
                 saved = spent
             yield Cause(ROW, spent, saved, one.loader, values)
 

@@ -27,6 +27,7 @@ _OF_RUN = {
     "busy-thread": "free-the-interpreter",
     "loading-takes-cores": "make-stage-cheaper", "outside-loops": "do-less-between",
 }  # fmt: skip
+_PLACE = ("function", "by", "file", "line")
 _APART = "do-less-in-validation"
 FIRST = ("left-on", "each-gives-all")  # causes with which all others hold, and which come before them
 
@@ -41,7 +42,7 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
     if first is None:
         return None
     action = "no-workers" if "saved_s" in first.values else _OF_RUN.get(first.code)
-    place: dict[str, Any] = {name: first.values[name] for name in ("function", "file", "line") if name in first.values}
+    place: dict[str, Any] = {name: first.values[name] for name in _PLACE if name in first.values}
     if first.code == "validation":
         action = _of_untrained(first, action)
         place = {**place, "took_s": first.values["apart_s"]} if action == _APART else {}
@@ -55,7 +56,7 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         return replace(move, **place) if same and move is not None else move
     if action == "make-stage-cheaper":
         return _of_cause(first, usable_cores)
-    setting = first.values.get("setting", first.values.get("tools", first.values.get("kept")))
+    setting = first.values.get("setting", first.values.get("tools", first.values.get("only")))
     more = first.values.get("more_workers", first.values.get("to_threads"))
     more = more if float(first.values.get("workers_s", first.s)) >= _WORTH_WORKERS * first.s else None
     return NextMove(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from made_up_loop import loader, result
 from planted_runs import TRAINS, Planted
 
 from pipebench.render.watch_verdict import next_move
-from pipebench.results.account import Account, Cause
+from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.beginning import beginning
+from pipebench.results.watched import Verdict
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.read.gather import Process
 from pipebench.watch.read.moves_of_run import move_of_run
@@ -69,3 +73,13 @@ def test_what_could_save_more_comes_before_it() -> None:
     for others, action in (([larger], "do-less-in-the-loop"), ([smaller], "do-less-between"), ([], "do-less-between")):
         move = move_of_run(None, [*others, between], 4)
         assert move is not None and move.action == action
+
+
+def test_the_report_begins_with_what_its_next_step_is_about() -> None:
+    """Beside a larger cause of which it is not known what could be saved."""
+    between = Cause("outside-loops", 2.5, values={"large": 1, "line": 70, "file": "train.py", "function": "stats"})
+    account = Account(8.0, (AccountRow("forward", 8.0, 1),), (Cause("python-loops", 3.0), between))
+    run = replace(result(loader()), account=account, verdict=Verdict("training"))
+    assert [one.code for one in beginning(run).causes] == ["python-loops"]
+    move = move_of_run(None, account.causes, 4)
+    assert [one.code for one in beginning(replace(run, next_move=move)).causes] == ["python-loops", "outside-loops"]

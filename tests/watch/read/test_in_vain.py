@@ -6,12 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from planted_runs import MS, TRAINS, Planted, said
+from planted_runs import MS, TRAINS, TURNS, Planted, said
 
 from pipebench.render.watch_verdict import next_move
+from pipebench.results.account import Cause
+from pipebench.watch.read import causes
 from pipebench.watch.read.gather import Process
 from pipebench.watch.read.moves_of_run import move_of_run
-from pipebench.watch.record.lines import FetchSums, NewStage, StageName
+from pipebench.watch.record.device_lines import DeviceIdleTime
+from pipebench.watch.record.lines import FetchSums, LoopSums, NewStage, StageName
 from pipebench.watch.record.worker_lines import FieldSums
 
 READ, DECODE, SELECT, AUGMENT, PIXELS, SELECT_LATER = 11, 12, 13, 14, 15, 126
@@ -137,3 +140,20 @@ def test_fields_that_are_decoded_and_dropped_are_the_cause() -> None:
 )
 def test_otherwise_no_field_is_in_vain(how: Any) -> None:
     assert "fields-in-vain" not in _with_fields(SPENT, **how).causes()
+
+
+def test_fields_save_no_more_than_the_time_that_a_device_waits() -> None:
+    run = _with_fields(SPENT, KEPT)
+    place = next(nth for nth, one in enumerate(run.lines) if isinstance(one, LoopSums))
+    idle = DeviceIdleTime(200 * MS, TURNS - 1, None)
+    run.lines[place] = replace(run.lines[place], idle=idle)
+    cause = run.causes()["fields-in-vain"]
+    assert cause.s == pytest.approx(0.542) and cause.recoverable_s == pytest.approx(0.2, rel=0.1)
+
+
+def test_fields_that_are_too_little_to_be_told_leave_the_waits_to_other_causes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for vain_s, told in ((0.31, True), (0.35, False)):  # of waits of 0.6 s, in loops of which 5 % are 0.33 s
+        monkeypatch.setattr(causes, "fields_in_vain", lambda seen, s=vain_s: [Cause("fields-in-vain", s, s, 1)])
+        run = _run(kept=400)
+        run.loader(2, forward=5000)
+        assert ("stage" in run.causes()) is told

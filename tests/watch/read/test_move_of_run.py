@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import get_args, get_type_hints
+
 import pytest
 
 from pipebench.render.watch_verdict import next_move
 from pipebench.results.account import Cause
 from pipebench.results.next_move import NextMove
+from pipebench.watch.read import moves_of_run
 from pipebench.watch.read.moves_of_run import move_of_run
 
 OF_ITERATION = NextMove("shorten-wait-part", 2.0, wait_part="receive", wait_part_s=0.002)
@@ -36,6 +39,13 @@ def _of_run(*causes: Cause) -> str | None:
             Cause("callbacks", 4.9, 4.9, values={"function": "save", "file": "/home/me/train.py", "line": 31}),
             "do the work besides training (save, called in train.py:31) less often, or at less cost. Now it takes 4.90 "
             "s of the run.",
+        ),
+        (
+            Cause(
+                "callbacks", 4.9, 4.9, values={"function": "rate", "by": "Meter.add", "file": "train.py", "line": 31}
+            ),
+            "do the work besides training (rate, by Meter.add in train.py:31) less often, or at less cost. Now it "
+            "takes 4.90 s of the run.",
         ),
         (
             Cause("dataset-anew", 9.0, 9.0, 1, {"function": "Xray.__init__", "file": "train.py", "line": 27}),
@@ -90,3 +100,18 @@ def test_the_move_of_an_iteration_stays_if_it_saves_most_of_the_run() -> None:
 
 def test_without_a_cause_that_could_be_saved_there_is_no_move() -> None:
     assert move_of_run(OF_ITERATION, (Cause("training", 5.0), Cause("before-loops", 9.0)), 2.0) is None
+
+
+def test_each_action_is_one_that_has_a_sentence_of_its_own() -> None:
+    known = get_args(get_type_hints(NextMove)["action"])
+    assert {*moves_of_run._OF_RUN.values(), moves_of_run._APART, "no-workers"} <= {*known}
+    said = {action: next_move(NextMove(action, 2.0, 2, loader=1)) or "" for action in known}
+    assert [action for action, told in said.items() if "make  cheaper" in told] == [
+        "make-stage-cheaper", "shorten-wait-part",
+    ]  # fmt: skip
+
+
+def test_what_training_may_need_itself_is_no_setting() -> None:
+    """Validation may be another use of a model, and then its cause says so in a value of its own."""
+    move = move_of_run(None, [Cause("validation", 4.0, 3.0, 2, {"kept": 1, "waits_s": 3.0})], 2.0)
+    assert move is not None and move.setting is None

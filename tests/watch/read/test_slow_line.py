@@ -6,6 +6,7 @@ import pytest
 from planted_runs import TRAINS, Planted, said
 
 from pipebench.render.watch_verdict import next_move
+from pipebench.results.account import Account
 from pipebench.watch.read import slow_line as module
 from pipebench.watch.read.in_loop import keeps_metric, needed_in_each
 from pipebench.watch.read.moves_of_run import move_of_run
@@ -155,3 +156,34 @@ def test_other_work_may_come_less_often_and_its_line_is_named(monkeypatch: pytes
 )
 def test_what_a_function_does_by_its_name(name: str, needed: bool, metric: bool) -> None:
     assert (needed_in_each(name), keeps_metric(name)) == (needed, metric)
+
+
+def _of_no_loader(ns: int, cpu_ns: int, cores: int, function: str = "Replay.sample") -> Account:
+    run = Planted()
+    run.loader(0, **{**TRAINS, "forward": 1400}, workers=0, cpu=1000)
+    place = PlaceLooks(62, ["Replay.sample"] if function else [], 60, 40, ns, cpu_ns, True)
+    run.lines.append(
+        LoopLooks(0, "a/train.py", 50, [place], 40, early_lines=[SUMS._replace(function=function, looks=60)])
+    )
+    return run.account(cores)
+
+
+@pytest.mark.parametrize(
+    ("cores", "function", "told"),
+    [
+        (1, "Replay.sample", "(Replay.sample, replay.py:3). Now it takes 840 ms of the run, 100 % of it in that line."),
+        (1, "", "(replay.py:3). Now it takes 840 ms of the run, 100 % of it in that line."),
+        (4, "", "100 % of it in that line. Or make batches in the workers of a DataLoader (num_workers=1), beside the"),
+    ],
+)
+def test_of_a_line_of_which_nothing_is_known_the_next_step_says_its_share(cores: int, function: str, told: str) -> None:
+    account = _of_no_loader(60 * 10**6, 55 * 10**6, cores, function)
+    said = next_move(move_of_run(None, account.causes, cores)) or ""
+    assert said.startswith("Next: make batches at less cost (") and told in said and "core is free" not in said
+
+
+def test_a_loop_that_waits_for_its_batches_has_no_line_to_make_cheaper() -> None:
+    account = _of_no_loader(60 * 10**6, 10**6, 4)
+    (cause,) = (one for one in account.causes if one.code == "prepare")
+    assert "rests" in cause.values and "line_share" not in cause.values
+    assert "let a source have each batch ready" in (next_move(move_of_run(None, account.causes, 4)) or "")
