@@ -41,7 +41,7 @@ def _without_loader(one: Cause, values: Any) -> str:
     """What could be saved of batches that a loop makes itself."""
     if "rests" in values:
         return saving(one, _in_workers(values))
-    workers, said = values["workers_s"], f" Making it cheaper could save up to {seconds(one.s)}"
+    workers, said = values.get("workers_s", one.saving_s), f" Making it cheaper could save up to {seconds(one.s)}"
     if workers >= LITTLE * one.s:
         more = f" (num_workers={values['more_workers']})" if "more_workers" in values else ""
         said += f"; making batches in the workers of a DataLoader{more}, beside the training, about {seconds(workers)}"
@@ -320,7 +320,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     ),
     "prepare": lambda one, values, part: (
         in_loop.preparing(values, part)
-        + (_without_loader(one, values) if "workers_s" in values else saving(one, _in_workers(values)))
+        + (_without_loader(one, values) if "no_loader" in values else saving(one, _in_workers(values)))
     ),
     "python-loops": lambda one, values, part: in_loop.python_loops(values, part, one.recoverable_s),
     "own-lines": lambda one, values, part: in_loop.own_lines(values, part, one.recoverable_s or 0.0),

@@ -251,7 +251,7 @@ ARRAYS = (
     ),
     Known(  # numpy.org/doc/stable/reference/generated/numpy.vectorize.html: "essentially a for loop"
         re.compile(r"\bnp\.(?:vectorize|apply_along_axis|frompyfunc)\("),
-        "operations on whole arrays",
+        "one operation on the whole array",
         (
             "NumPy calls a Python function for each element here. Write it for the whole array;",
             "integers are mapped by a table: table[array].",

@@ -158,7 +158,7 @@ FILES = (
     ),
     Known(
         re.compile(rf"\bnp\.load\(\s*{_NAMED}\s*\)\s*\[\s*(?!None\b)\w+\s*\]"),
-        "only the part that is used",
+        "a file that is mapped",
         (
             "np.load reads the whole array of a .npy before it is indexed. With mmap_mode='r', only the",
             "part that is used is read.",

@@ -10,7 +10,9 @@ from made_up_costs import made
 from made_up_loop import loader, result
 from planted_runs import TRAINS, Planted, said
 
+from pipebench.render.watch_causes import SENTENCES
 from pipebench.render.watch_verdict import next_move
+from pipebench.results.account import Cause
 from pipebench.results.watched import PhaseResult, as_clocked
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.read.in_loop import Where
@@ -136,6 +138,15 @@ def test_in_a_loop_without_a_loader_workers_of_one_could_make_the_batches() -> N
     told = next_move(move_of_run(None, account.causes, 2)) or ""
     assert told.startswith("Next: make batches at less cost (get_batch, train.py:62). Now it takes 840 ms of the run.")
     assert told.endswith("Or make batches in the workers of a DataLoader (num_workers=1), beside the training.")
+
+
+def test_of_an_older_report_workers_of_a_loader_save_what_is_known() -> None:
+    """There, it had no value of its own, and making batches cheaper was not told apart."""
+    cause = Cause("prepare", 3.0, 2.0, 0, {"no_loader": 1, "workers": 0, "more_workers": 1})
+    assert SENTENCES[cause.code](cause, cause.values, "3.00 s").endswith(
+        " Making it cheaper could save up to 3.00 s; making batches in the workers of a DataLoader (num_workers=1), "
+        "beside the training, about 2.00 s (predicted, not tried)."
+    )
 
 
 def test_without_a_free_core_only_cheaper_batches_save_much_of_a_loop_without_a_loader() -> None:

@@ -9,6 +9,8 @@ from pipebench.render.watch_verdict import next_move
 from pipebench.results.account import Account
 from pipebench.watch.read import slow_line as module
 from pipebench.watch.read.in_loop import keeps_metric, needed_in_each
+from pipebench.watch.read.known_arrays import NESTED
+from pipebench.watch.read.known_table import KNOWN
 from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.read.slow_line import slow_line
 from pipebench.watch.record.lines import LoopLooks
@@ -187,3 +189,15 @@ def test_a_loop_that_waits_for_its_batches_has_no_line_to_make_cheaper() -> None
     (cause,) = (one for one in account.causes if one.code == "prepare")
     assert "rests" in cause.values and "line_share" not in cause.values
     assert "let a source have each batch ready" in (next_move(move_of_run(None, account.causes, 4)) or "")
+
+
+def test_two_loops_are_not_told_what_holds_of_a_function_of_numpy() -> None:
+    source = ["def f(a):", "    for i in range(9):", "        for j in range(9):", "            a[i, j] = a[i, j] * 2"]
+    line = LineLooks("x.py", "f", 4, "", 40)
+    found = slow_line([line], lambda file, at: source[at - 1] + "\n" if 0 < at <= len(source) else "")
+    assert found["how"] == " ".join(NESTED.how)
+
+
+def test_a_title_says_one_thing_where_a_loop_makes_its_batches() -> None:
+    titles = [one.title for one in (NESTED, *KNOWN) if one.alone or one.anywhere]
+    assert len(titles) == len({*titles})
