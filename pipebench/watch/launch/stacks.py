@@ -36,6 +36,7 @@ _DEEPEST = 200
 _LONGEST = 1_000_000
 _SIZE_AT, _BYTES_AT = 16, 32
 _MOST_FILES = 200
+_MOST_NAMES = 200_000  # of files, in all sets that are kept
 _NO_DATA = ("/dev/", "/proc/", "/sys/", "/memfd:")
 
 
@@ -181,6 +182,7 @@ class StackReader:
         self._folder.mkdir(exist_ok=True)
         self._stacks: dict[Fetching, Stack] = {}
         self._kept: dict[Any, Any] = {}  # equal places, and equal sets of files, are kept once
+        self._names = 0
         self._turn, self._every = 0, 1
 
     def failed(self, error: Exception) -> None:
@@ -239,9 +241,15 @@ class StackReader:
         except (ValueError, struct.error):
             pass  # the stack changed while it was read
         if stage:
-            place, files = (self._kept.setdefault(one, one) for one in (place, files))
-            self.found.of[who].append(Look(at, stage, place, files))
+            self.found.of[who].append(Look(at, stage, self._kept.setdefault(place, place), self._once(files)))
         return False
+
+    def _once(self, files: frozenset[str] | None) -> frozenset[str] | None:
+        """The set that is kept of these files; None if there is no room for another one."""
+        if files is None or files in self._kept or self._names + len(files) > _MOST_NAMES:
+            return self._kept.get(files)
+        self._names += len(files)
+        return self._kept.setdefault(files, files)
 
 
 def open_files(pid: int) -> frozenset[str] | None:

@@ -81,8 +81,8 @@ class OfLoader:
 
     def emptied(self) -> OfLoader:
         """The same after it was written: what it has learned of the loop stays."""
-        kept = {name: getattr(self, name) for name in ("file", "frozen", "graphs", "model", "met", "sought", "trained")}
-        return OfLoader(**kept)
+        learned = ("file", "frozen", "graphs", "model", "met", "sought", "trained", "calling")
+        return OfLoader(**{name: getattr(self, name) for name in learned})
 
     def written(
         self, loader: int, modules: tuple[list[ModuleLooks], list[ModuleLooks]], collected: FullCollected

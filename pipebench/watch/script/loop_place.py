@@ -16,7 +16,7 @@ from pipebench.watch.record.patches import is_ours
 from pipebench.watch.script.made import within
 
 _DEEPEST = 60
-_SELDOM = 0.15  # of the turns in which looks met a model in a function
+_SELDOM = 0.15  # of the turns in which looks met a model in the line of a function where they met it most
 # In names of functions that call a model. All that a forward does is training, and of a loss, what itself computes.
 _FORWARD, _LOSS = "forward", "loss"
 _MOST_NAMES = 8
@@ -239,8 +239,8 @@ def note_first(
         lines = met.setdefault(code, {})
         turns, last = lines.get(line, (0, -1))
         lines[line] = turns + (last != turn), turn
-        whole = sum(turns for turns, _ in lines.values())
-        model[code] = min(one for one, (turns, _) in lines.items() if turns >= _SELDOM * whole)
+        most = max(turns for turns, _ in lines.values())
+        model[code] = min(one for one, (turns, _) in lines.items() if turns >= _SELDOM * most)
 
 
 def note_last(trained: dict[CodeType, int], frame: FrameType, loop: FrameType) -> None:

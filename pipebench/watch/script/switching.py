@@ -9,30 +9,30 @@ from __future__ import annotations
 
 import sys
 
-SOON_S = 1e-4
+SOON_S = 1.03e-4  # no number that a script would choose: so what it read here, and sets again later, is known as ours
 
 
 class Switching:
     """Sets how long Python lets a thread go on while another one waits; `plain_s` is what the script has, in seconds.
 
-    What the script itself sets meanwhile stays.
+    What the script itself sets meanwhile stays. If it sets again what it has read meanwhile, that was not its own.
     """
 
     def __init__(self) -> None:
-        self._plain_s: float | None = None
-        self._own_s = 0.0
+        self._plain_s = self._own_s = 0.0
 
     @property
     def plain_s(self) -> float:
-        return sys.getswitchinterval() if self._plain_s is None else self._plain_s
+        now = sys.getswitchinterval()
+        return self._plain_s if now == self._own_s else now
 
     def soon(self) -> None:
-        if self._plain_s is None and (plain := sys.getswitchinterval()) > SOON_S:
+        plain = self.plain_s
+        if plain > SOON_S:
             sys.setswitchinterval(SOON_S)
             self._plain_s, self._own_s = plain, sys.getswitchinterval()
 
     def back(self) -> None:
         """As the script has it again."""
-        if self._plain_s is not None and sys.getswitchinterval() == self._own_s:
+        if sys.getswitchinterval() == self._own_s:
             sys.setswitchinterval(self._plain_s)
-        self._plain_s = None

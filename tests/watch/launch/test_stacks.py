@@ -158,6 +158,18 @@ def test_looks_become_rarer_and_stay_spread_over_the_run(tmp_path: Path, monkeyp
     assert len({id(one.place) for one in reader.found.of[Fetching(1, 7, 1)]}) == 1
 
 
+def test_ever_new_files_are_kept_up_to_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stacks, "_MOST_NAMES", 30)
+    monkeypatch.setattr(stacks, "own_place", lambda functions: Place("train.py", "load", 3))
+    reader, turns = _reader_of(_Fixed(4096 + 5 * 32), tmp_path), iter(range(1000))
+    monkeypatch.setattr(stacks, "open_files", lambda pid: frozenset({"shard", f"picture {next(turns) % 50}"}))
+    for _ in range(60):
+        reader.look()
+    files = [one.files for one in reader.found.of[Fetching(1, 7, 1)]]
+    assert [one is not None for one in files] == [True] * 15 + [False] * 35 + [True] * 10
+    assert files[50] is files[0], "what is equal is kept once"
+
+
 def test_a_row_that_ends_meanwhile_has_no_line(tmp_path: Path) -> None:
     class Ends(_Fixed):
         asked = 0

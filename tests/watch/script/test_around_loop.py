@@ -9,6 +9,7 @@ from looked_at import seen_from_outside
 
 from pipebench.watch.record.trial_lines import BETWEEN, LoopLooks
 from pipebench.watch.script import around_loop
+from pipebench.watch.script.loop_place import note_first
 
 
 class Model(torch.nn.Module):
@@ -135,6 +136,13 @@ def test_an_evaluation_in_the_loop_now_and_then_is_not_where_the_model_begins(lo
         looked.of.stepped(0)
     early = [one for one in _written(looked)[0].places if one.early and one.looks]
     assert sum(one.looks for one in early) >= 10 and {one.functions[0] for one in early} == {"_resample"}
+
+
+def test_models_that_many_lines_call_begin_in_the_first_of_these():
+    first, model, met = test_an_evaluation_in_the_loop_now_and_then_is_not_where_the_model_begins.__code__, {}, {}
+    for turn in range(40):
+        note_first(model, met, ((first, 100 + turn % 10),), turn)
+    assert model == {first: 100}
 
 
 def test_the_line_of_the_work_before_the_model_is_noted(looked):

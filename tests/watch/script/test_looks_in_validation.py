@@ -52,6 +52,14 @@ def test_loops_of_the_users_are_at_work_besides_the_model(looker):
     assert all(one.functions[0] == "_step" and one.own >= 2 for one in line.places)
 
 
+def test_what_leads_to_a_model_is_known_after_a_line_was_written(looker):
+    model, at_work = Model(), seen_from_outside(looker.of)
+    looker.of.came(2, sys._getframe())
+    _step(model, at_work)
+    looker.of.write()
+    assert _step.__code__ in looker.of._of[2].calling
+
+
 def test_a_loop_that_has_trained_is_none_of_these(looker):
     looker.of.trains = lambda loader: True
     _validate(looker.of, seen_from_outside(looker.of))

@@ -39,6 +39,19 @@ def test_what_the_script_sets_stays():
     assert sys.getswitchinterval() == 0.5
 
 
+def test_what_the_script_has_read_meanwhile_and_sets_again_is_not_kept():
+    plain, switching = sys.getswitchinterval(), Switching()
+    switching.soon()
+    read = sys.getswitchinterval()
+    sys.setswitchinterval(0.5)
+    switching.back()
+    sys.setswitchinterval(read)
+    assert switching.plain_s == plain
+    switching.soon()
+    switching.back()
+    assert sys.getswitchinterval() == plain
+
+
 def test_a_shorter_time_stays():
     sys.setswitchinterval(SOON_S / 10)
     short, switching = sys.getswitchinterval(), Switching()
