@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter_ns, thread_time
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from pipebench.watch.launch.footprint import again_and_again
 from pipebench.watch.record.lines import StackPlace
@@ -181,7 +181,8 @@ class StackReader:
         self._folder, self._memory = folder / FOLDER, memory
         self._folder.mkdir(exist_ok=True)
         self._stacks: dict[Fetching, Stack] = {}
-        self._kept: dict[Any, Any] = {}  # equal places, and equal sets of files, are kept once
+        self._places: dict[Place | None, Place | None] = {}  # equal places are kept once
+        self._files: dict[frozenset[str], frozenset[str]] = {}  # as are equal sets of files, up to so many `names`
         self._names = 0
         self._turn, self._every = 0, 1
 
@@ -241,15 +242,15 @@ class StackReader:
         except (ValueError, struct.error):
             pass  # the stack changed while it was read
         if stage:
-            self.found.of[who].append(Look(at, stage, self._kept.setdefault(place, place), self._once(files)))
+            self.found.of[who].append(Look(at, stage, self._places.setdefault(place, place), self._once(files)))
         return False
 
     def _once(self, files: frozenset[str] | None) -> frozenset[str] | None:
         """The set that is kept of these files; None if there is no room for another one."""
-        if files is None or files in self._kept or self._names + len(files) > _MOST_NAMES:
-            return self._kept.get(files)
+        if files is None or files in self._files or self._names + len(files) > _MOST_NAMES:
+            return self._files.get(files) if files is not None else None
         self._names += len(files)
-        return self._kept.setdefault(files, files)
+        return self._files.setdefault(files, files)
 
 
 def open_files(pid: int) -> frozenset[str] | None:
