@@ -214,8 +214,7 @@ class LoopLooker:
         if self._runs:
             self._runs = False
             self._stop.release()
-            self._gone.acquire(timeout=_PATIENCE_S)
-            self._gone.release()
+            self._gone.acquire(timeout=_PATIENCE_S)  # no other thread asks for it, and the next one has its own
 
     def go_on(self) -> None:
         if self._on and not self._runs and self.recording.on and self._process == os.getpid():

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
+import threading
 import time
 
 import pytest
+import torch  # noqa: F401  (what is written of a loop asks it)
 from looked_at import made_up_recording
 
+from pipebench.watch.script import loop_looks
 from pipebench.watch.script.loop_looks import RARELY_S, LoopLooker
 from pipebench.watch.script.switching import SOON_S, Switching
 
@@ -92,3 +96,19 @@ def test_a_fork_has_the_plain_time(made_up):
     if not child:
         os._exit(sys.getswitchinterval() != plain)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_thread_that_ends_too_late_ends_without_a_word(made_up, monkeypatch):
+    """As on a machine that has no core for it for a second: what it would say is on the script's stderr."""
+    looks, goes_on, said = threading.Event(), threading.Event(), []
+    monkeypatch.setattr(loop_looks, "_PATIENCE_S", 0)
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    monkeypatch.setattr(made_up, "_look", lambda again=False: looks.set() or goes_on.wait())
+    before = _thread._count()
+    made_up.came(1, sys._getframe())
+    looks.wait()
+    made_up.pause()
+    goes_on.set()
+    while _thread._count() > before:
+        time.sleep(0.01)
+    assert not said
