@@ -33,7 +33,7 @@ REDUCED = Known(  # docs.opencv.org/4.x/d8/d6a/group__imgcodecs__flags.html; a J
     re.compile(""),
     "JPEGs decoded at a reduced size",
     (
-        "They are made smaller at once. cv2.imread(path, cv2.IMREAD_REDUCED_COLOR_{by}) gives a {part} of",
+        "They are made smaller at once. cv2.imread(path, cv2.IMREAD_REDUCED_COLOR_{by}) gives {part} of",
         "the size for less, and the resize after it is cheaper. Pixels differ a little, and what is",
         "computed from an image's size, as the scale of boxes, needs the full one. Where they fit into",
         "memory, keep the small images.",

@@ -147,7 +147,7 @@ def _reduced(stages: Sequence[StageResult], stage: str | None) -> Iterator[_Foun
     """JPEGs that could be decoded smaller, with the resize that makes them so now."""
     for one in stages:
         if one.shrinks and stage in (None, one.name):
-            by = {2: "half", 4: "quarter", 8: "eighth"}[one.shrinks]
+            by = {2: "a half", 4: "a quarter", 8: "an eighth"}[one.shrinks]
             how = tuple(line.format(by=one.shrinks, part=by) for line in REDUCED.how)
             resized = sum(other.worker_share for other in stages if other.name == _RESIZES)
             yield _Found(REDUCED.title, how, one.worker_share + (resized if stage is None else 0.0), None)
