@@ -126,6 +126,15 @@ def _public_name(function: Function) -> str:
     return f"{owner(function.file)}.{plain_name(function.name)}"
 
 
+def line_reached(frame: types.FrameType) -> int:
+    """The line that a frame has reached. An instruction of no line, as at the end of a loop, has that of the last one."""
+    line: int | None = frame.f_lineno
+    if line is None:
+        before = [of for begin, _, of in frame.f_code.co_lines() if begin <= frame.f_lasti and of is not None]
+        line = before[-1] if before else frame.f_code.co_firstlineno
+    return line
+
+
 def plain_name(name: str) -> str:
     """A function's name without the functions around it. A comprehension has the name of its function.
 

@@ -19,7 +19,7 @@ from types import CodeType, FrameType
 from typing import NamedTuple
 
 from pipebench.watch.record.kernel_counts import thread_now
-from pipebench.watch.record.own_code import owner, plain_name
+from pipebench.watch.record.own_code import line_reached, owner, plain_name
 from pipebench.watch.record.patches import is_ours
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import ThreadLooks, ThreadsBeside
@@ -223,7 +223,7 @@ def _where(name: str, frame: FrameType | None) -> _Where | None:
         file = one.f_code.co_filename
         whose = owner(file)
         if whose not in _NO_MATTER:
-            (others if whose else own).append(_Where(name, file, plain_name(one.f_code.co_qualname), one.f_lineno))
+            (others if whose else own).append(_Where(name, file, plain_name(one.f_code.co_qualname), line_reached(one)))
     return next(iter(own or others), None)
 
 

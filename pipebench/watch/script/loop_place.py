@@ -11,7 +11,7 @@ from inspect import CO_GENERATOR
 from types import CodeType, FrameType
 from typing import NamedTuple
 
-from pipebench.watch.record.own_code import owner
+from pipebench.watch.record.own_code import line_reached, owner
 from pipebench.watch.record.patches import is_ours
 from pipebench.watch.script.made import within
 
@@ -125,13 +125,13 @@ def place_in(frame: FrameType, loop: int, inside: range | None = None) -> Place 
     path: list[tuple[CodeType, int]] = []
     trains = models = prepares = others = in_step = False
     for one in outwards(frame):
-        file, line = one.f_code.co_filename, (one.f_code, one.f_lineno)
+        file, line = one.f_code.co_filename, (one.f_code, line_reached(one))
         if id(one) == loop:
             if inside is not None and one.f_lasti not in inside:
                 return None
             path.append(line)
             functions = tuple(reversed(names[-_MOST_NAMES:]))
-            return Place(one.f_lineno, functions, tuple(reversed(path)), trains or models, models, in_step)
+            return Place(line[1], functions, tuple(reversed(path)), trains or models, models, in_step)
         if _elsewhere(one.f_code):
             return None
         prepares |= any(part in file for part in _PREPARES)
@@ -246,7 +246,7 @@ def note_first(
 def note_last(trained: dict[CodeType, int], frame: FrameType, loop: FrameType) -> None:
     """Keeps the last line of each function from the loop to an optimiser's step. `frame` is inside it."""
     for one in outwards(frame):
-        trained[one.f_code] = max(trained.get(one.f_code, 0), one.f_lineno)
+        trained[one.f_code] = max(trained.get(one.f_code, 0), line_reached(one))
         if one is loop:
             return
 

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from types import CodeType, FrameType
 from typing import NamedTuple
 
-from pipebench.watch.record.own_code import owner, plain_name
+from pipebench.watch.record.own_code import line_reached, owner, plain_name
 from pipebench.watch.script.loop_place import outwards
 from pipebench.watch.script.own_python import NESTED, loops_inside
 
@@ -64,7 +64,7 @@ def own_line(frame: FrameType | None, loop: int, inside: range | None) -> OwnLin
         code = one.f_code
         if not owner(code.co_filename):
             called = _by_library(inner) if inner else _by_itself(one, loop, inside)
-            return None if called is None else OwnLine(code.co_filename, _name(code), one.f_lineno, called)
+            return None if called is None else OwnLine(code.co_filename, _name(code), line_reached(one), called)
         if id(one) == loop:
             return None
         inner.append(code)
@@ -79,7 +79,7 @@ def line_of_sampler(frame: FrameType | None) -> OwnLine | None:
         if code.co_name == _DRAWS and _TORCH in code.co_filename:
             return found
         if found is None and not owner(code.co_filename):
-            found = OwnLine(code.co_filename, _name(code), one.f_lineno)
+            found = OwnLine(code.co_filename, _name(code), line_reached(one))
     return None
 
 
