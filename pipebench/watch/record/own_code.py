@@ -127,7 +127,7 @@ def _public_name(function: Function) -> str:
 
 
 def line_reached(frame: types.FrameType) -> int:
-    """The line that a frame has reached. An instruction of no line, as at the end of a loop, has that of the last one."""
+    """The line that a frame has reached. One without a line, as at a loop's end, has that of the one before."""
     line: int | None = frame.f_lineno
     if line is None:
         before = [of for begin, _, of in frame.f_code.co_lines() if begin <= frame.f_lasti and of is not None]
