@@ -178,6 +178,18 @@ def code_place(file: str, line: int) -> str:
     return f"{printable(os.path.basename(file))}:{line}"
 
 
+def called_at(function: str, by: str, file: str, line: int) -> str:
+    """Where work is: the function of the user's ("": the line itself), and the line that calls it, or another `by`.
+
+    >>> called_at("rank", "", "/me/train.py", 50), called_at("rank", "evaluate", "/me/train.py", 50)
+    ('rank, called in train.py:50', 'rank, by evaluate in train.py:50')
+    """
+    where = code_place(file, line)
+    if not function:
+        return where
+    return f"{printable(function)}, {f'by {printable(by)}' if by else 'called'} in {where}"
+
+
 def read_anew(file: str) -> tuple[str, ...]:
     """A sentence on the file that a line opens again and again; none if there is no such file ("").
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pipebench.remedies.seen import WORTH, Seen, account_s, without
 from pipebench.results.advice import Change, Finding, Place
-from pipebench.units import code_place, printable, seconds
+from pipebench.units import called_at, seconds
 
 PLACE = 10
 _MUCH = 8  # times as many samples in a batch of training
@@ -41,9 +41,8 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         )  # fmt: skip
     how = (*HOW, LARGER.format(values["batch"], values["trains"])) if "batch" in values else HOW
     if "apart_s" in values and "line" in values:
-        where = code_place(str(values["file"]), int(values["line"]))
-        called = f"by {printable(str(values['by']))} in" if "by" in values else "called in"
-        told = f"{printable(str(values['function']))}, {called} {where}" if "function" in values else where
+        function, by = (str(values.get(name, "")) for name in ("function", "by"))
+        told = called_at(function, by, str(values["file"]), int(values["line"]))
         how = (*how, CHEAPER.format(seconds(float(values["apart_s"])), told))
     return Change(
         "validation", {}, f"saves {spent / 2:.1f} of {spent:.1f} s", predicted=predicted,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipebench.results.account import LITTLE
-from pipebench.units import code_place, counted, percent, printable, seconds
+from pipebench.units import called_at, code_place, counted, percent, printable, seconds
 
 _EVEN = " It takes as long in each iteration and needs no core, so it may be a wait for a device."
 
@@ -196,9 +196,8 @@ def named(values: Any) -> str:
 def _most(values: Any) -> str:
     if not values.get("line"):
         return ""
-    called = f"{values['function']}, called in " if "function" in values else ""
-    called = f"{values['function']}, by {values['by']} in " if "by" in values else called
-    return f" {'The largest part' if 'less' in values else 'Most'} of it: {called}{_where(values)}."
+    where = called_at(values.get("function", ""), values.get("by", ""), values["file"], values["line"])
+    return f" {'The largest part' if 'less' in values else 'Most'} of it: {where}."
 
 
 def _inside(values: Any) -> str:

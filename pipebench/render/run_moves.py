@@ -8,16 +8,19 @@ from pipebench.render.frameworks import made_anew, setting
 from pipebench.render.in_loop import in_other_ways
 from pipebench.render.watch_notes import tools
 from pipebench.results.next_move import NextMove
-from pipebench.units import code_place, percent, printable, seconds, size
+from pipebench.units import called_at, code_place, percent, printable, seconds, size
 
 
-def at(move: NextMove, called: str = "") -> str:
-    """What a move is about, in the user's own code; `called` stands before the line of a call."""
-    name = [printable(move.function)] if move.function else []
-    called = f"by {printable(move.by)} in " if move.by and called else called
-    where = [f"{called if name else ''}{code_place(move.file, move.line)}"] if move.line else []
-    told = ", ".join([*name, *where])
+def at(move: NextMove) -> str:
+    """What a move is about, in the user's own code."""
+    where = [code_place(move.file, move.line)] if move.line else []
+    told = ", ".join([*([printable(move.function)] if move.function else []), *where])
     return f" ({told})" if told else ""
+
+
+def _called(move: NextMove) -> str:
+    """The same, where the line is that of a call."""
+    return f" ({called_at(move.function, move.by, move.file, move.line)})" if move.line else at(move)
 
 
 def _by_length(move: NextMove) -> str:
@@ -85,7 +88,7 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
         "the memory allows"
     ),
     "do-less-in-the-loop": lambda move: (
-        f"do the work besides training{at(move, 'called in ')} {in_other_ways(move.rests, move.needed)}. "
+        f"do the work besides training{_called(move)} {in_other_ways(move.rests, move.needed)}. "
         f"Now it takes {seconds(move.took_s or 0.0)} of the run"
     ),
     "do-less-in-validation": lambda move: (

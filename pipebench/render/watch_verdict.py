@@ -179,22 +179,25 @@ def next_move(move: NextMove | None) -> str | None:
     """The change that the figures support; None if they support no change."""
     if move is None:
         return None
-    if move.line_share is None or (move.action in _WHOLE and not move.title):
+    of_loop = move.action in _WHOLE
+    if move.line_share is None or (of_loop and not move.title):
         return _first_move(move)
-    share = f"{percent(move.line_share)} of {_WHOLE.get(move.action, 'making samples')}"
-    if not move.title:
-        told = ", ".join(one for one in (printable(move.function), share) if one)
-        first = f"make {code_place(move.file, move.line)} ({told}) cheaper."
-        cheaper = f" {why_no_worker(move)}"
-    else:
-        first, cheaper = known_line(move, share), ""
-    if move.action == "make-stage-cheaper" or (move.action in _WHOLE and not move.to_workers):
-        return f"Next: {first}{cheaper}"
-    if move.action in _WHOLE:
-        return f"Next: {first} Or {IN_WORKERS.format(move.to_workers)}."
+    first = _line_first(move, f"{percent(move.line_share)} of {_WHOLE.get(move.action, 'making samples')}")
+    if of_loop:
+        return f"Next: {first}" + (f" Or {IN_WORKERS.format(move.to_workers)}." if move.to_workers else "")
+    if move.action == "make-stage-cheaper":
+        return f"Next: {first}" + ("" if move.title else f" {why_no_worker(move)}")
     workers = f"{OPEN_FIRST if move.kept_open else ''}{shortly(move)}" if shortly(move) else ""
     beside = workers or (_first_move(move) or "").removeprefix("Next: ")
     return f"Next: {first} Or {beside}"
+
+
+def _line_first(move: NextMove, share: str) -> str:
+    """What to do with the line that comes before the move itself."""
+    if move.title:
+        return known_line(move, share)
+    told = ", ".join(one for one in (printable(move.function), share) if one)
+    return f"make {code_place(move.file, move.line)} ({told}) cheaper."
 
 
 # moves about lines of a loop itself -> what their share is of
@@ -241,15 +244,9 @@ def _first_move(move: NextMove) -> str | None:
 _NEW_WORKERS = ("load-validation-faster", "prepare-in-workers")  # moves that may bring workers besides
 # moves to which no command of ours adds anything
 _KNOWN = (
-    "keep-less",
-    "vectorise",
-    "less-python",
-    "switch-off",
-    "collect-less",
-    "end-gradients",
-    "divide-stream",
+    "keep-less", "vectorise", "less-python", "switch-off", "collect-less", "end-gradients", "divide-stream",
     "do-less-in-validation",
-)
+)  # fmt: skip
 # what `pipebench advise` tries on the running training
 _TRIED = {
     "set-num-workers", "raise-num-workers", "lower-num-workers", "make-stage-cheaper", "make-hand-off-cheaper",

@@ -6,14 +6,13 @@ What operations of torch do there is no such work: it may be the model's own, or
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 
 from pipebench.results.account import AccountRow
 from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.gather import Run
-from pipebench.watch.read.in_loop import as_values, enough, innermost
+from pipebench.watch.read.in_loop import as_values, enough, innermost, surely_most
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.own_lines import on_host
 from pipebench.watch.read.together import in_steps
@@ -33,7 +32,7 @@ def beside_model(seen: Seen, row: AccountRow, one: LoaderResult | None) -> dict[
     found = [place for place in places if place.apart]
     looks = sum(place.looks for place in places) + sum(line.later_looks for line in lines)
     count = sum(place.looks for place in found)
-    sure = enough(lines, looks) and 2 * count - looks >= 2 * math.sqrt(looks)  # see `place_besides`
+    sure = enough(lines, looks) and surely_most(count, looks)
     spent = own.get("other", 0.0) * count / max(1, looks)
     if not sure or "spans" in own or spent < MATTERS * seen.loops_s:
         return {}

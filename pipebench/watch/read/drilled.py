@@ -58,9 +58,8 @@ def _by_stage(run: Run, looks: Looks) -> dict[tuple[int, str, str], list[Look]]:
             for look in seen:
                 if run.shown.begin <= look.at < run.shown.end:
                     stage = process.stage(look.stage)
-                    if not drilled(stage):
-                        continue
-                    found.setdefault((who.loader, stage.kind, stage.name), []).append(look)
+                    if drilled(stage):
+                        found.setdefault((who.loader, stage.kind, stage.name), []).append(look)
     return found
 
 
@@ -129,10 +128,11 @@ def with_known(line: DrilledLine, row: Line, text: Text, file: str = "") -> Dril
         return line
     above = _function_above(line, text)
     whole = statement([text(line.file, at) for at in range(line.line, line.line + LONGEST)])
-    indent = _indent(text(line.file, line.line))
-    row = row._replace(above=above, below=_function_below(line, above, text), indent=indent)
-    row = row._replace(given=_given(line.file, text))
-    found = known(row._replace(text=whole, calls=line.calls, function=line.function, again=bool(file)))
+    row = row._replace(
+        text=whole, calls=line.calls, function=line.function, above=above, below=_function_below(line, above, text),
+        indent=_indent(text(line.file, line.line)), given=_given(line.file, text), again=bool(file),
+    )  # fmt: skip
+    found = known(row)
     if found is None:
         return line
     return replace(line, title=found.title, how=found.how, reread=file if found in (AGAIN, AGAIN_MADE) else "")

@@ -26,8 +26,8 @@ FEWEST_TURNS = 8
 _EACH = 0.8  # of the iterations in which a place that is reached in each of them would be seen by chance
 _ON_CPU = 0.5
 _SURELY_NS = 50_000_000  # ten pairs of rare looks: fewer may all have met a thread that gave up its core
-# Functions of Python's library in which a thread does nothing but wait.
 _IDLE = 0.5  # of the time, a device has no training to do: then the loop does not wait for it
+# Functions of Python's library in which a thread does nothing but wait.
 _ONLY_WAIT = frozenset({
     "Condition.wait", "Event.wait", "Barrier.wait", "Thread.join", "Thread._wait_for_tstate_lock", "Popen.wait",
     "_ConnectionBase.poll", "Connection._recv", "EpollSelector.select", "SelectSelector.select", "PollSelector.select",
@@ -117,13 +117,17 @@ def place_besides(run: Run, loader: int) -> dict[str, str | int | float]:
     most = max(places, key=lambda one: one.looks, default=None)
     if most is None or looks < _FEWEST_OF_PLACE or turns < FEWEST_TURNS or kind_of(most, turns) == "device":
         return {}
-    sure = 2 * most.looks - looks >= 2 * math.sqrt(looks)  # by chance, a half would be seen so often once in 40 times
-    return as_values(*innermost(most, every, lines, looks)) if sure else {}
+    return as_values(*innermost(most, every, lines, looks)) if surely_most(most.looks, looks) else {}
 
 
 def enough(lines: Sequence[LoopLooks], looks: int) -> bool:
     """Whether so many looks, of those that these lines are of, say how a loop divides its time."""
     return looks >= FEWEST and sum(one.turns for one in lines) >= FEWEST_TURNS
+
+
+def surely_most(count: int, looks: int) -> bool:
+    """Whether what `count` of these looks found is more than half: of a half, chance finds so many once in 40 times."""
+    return 2 * count - looks >= 2 * math.sqrt(looks)
 
 
 def place_of(place: PlaceLooks, lines: Sequence[LoopLooks]) -> tuple[str, int, str]:

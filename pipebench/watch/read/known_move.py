@@ -61,12 +61,7 @@ def _with_its_line(move: NextMove, result: WatchResult, loader: int | None) -> N
     if not _computes(result, loader):
         return move
     of = move.stage if move.action == "make-stage-cheaper" else None
-    lines = (
-        (row.worker_share, line)
-        for row in result.drilled
-        for line in (row.lines if row.loader == loader and of in (None, row.stage) else ())
-        if line.line and line.file and line.title not in _UNSURE
-    )
+    lines = (one for one in _lines(result, loader, of) if one[1].line and one[1].file)
     share, line = max(lines, key=lambda one: one[0] * one[1].share, default=(0.0, None))
     if line is None or share * line.share < _UNKNOWN or share * line.low < _SURE:
         return move
@@ -127,15 +122,16 @@ def _share(result: WatchResult, loader: int | None, move: NextMove) -> float:
     return max((one.worker_share for one in rows), default=1.0)
 
 
+def _lines(result: WatchResult, loader: int | None, stage: str | None) -> Iterator[tuple[float, DrilledLine]]:
+    """The lines of one stage of a loader, or of all (None), each with its row's share of making samples."""
+    for row in result.drilled:
+        if row.loader == loader and stage in (None, row.stage):
+            yield from ((row.worker_share, line) for line in row.lines if line.title not in _UNSURE)
+
+
 def _known(result: WatchResult, loader: int | None, stage: str | None) -> Iterator[_Found]:
     """What is known of the lines of a loader: of one stage, or of all (None)."""
-    lines = (
-        (row.worker_share * line.share, line)
-        for row in result.drilled
-        for line in (row.lines if row.loader == loader and stage in (None, row.stage) else ())
-        if line.title not in _UNSURE
-    )
-    for share, most in known(lines):
+    for share, most in known((row * line.share, line) for row, line in _lines(result, loader, stage)):
         yield _Found(most.title, most.how, share, most)
     parts = [one for one in result.stages if one.loader == loader and one.learned]
     if parts and (stage is None or stage in [one.name for one in parts]):

@@ -66,14 +66,20 @@ def callbacks(seen: Seen) -> Iterable[Cause]:
     even = bool(training) and all(like_a_device(seen.run, one.loader) for one in training)
     if training:
         values = _idle(seen) | ({"even": 1} if even else {})
-        if len(training) == 1 and not seen.on_device:
-            values |= place_besides(seen.run, training[0].loader)
+        if (loader := _trains_alone(seen)) is not None and not seen.on_device:
+            values |= place_besides(seen.run, loader)
             values |= _inside(seen, values)
         values |= _through_passes(seen)
         saved = None if even and seen.on_device else saved
         spent, collected = min(seen.s("other"), _alone_s(seen)), collected_s(seen)
         saved = None if saved is None else max(0.0, saved - collected)
         yield Cause("callbacks", max(0.0, spent - collected), saved, values=values, unsure=even)
+
+
+def _trains_alone(seen: Seen) -> int | None:
+    """The loader whose loop trains; None if several do, or none."""
+    training = [one.loader for one in seen.in_loop if one.training]
+    return training[0] if len(training) == 1 else None
 
 
 def _idle(seen: Seen) -> dict[str, str | int | float]:
@@ -83,8 +89,8 @@ def _idle(seen: Seen) -> dict[str, str | int | float]:
 
 def _through_passes(seen: Seen) -> dict[str, float]:
     """What an iteration takes of such work early and late in a pass, as the values of a cause, if that grows."""
-    training = [one.loader for one in seen.in_loop if one.training]
-    found = grown_in_passes(seen.run, training[0]) if len(training) == 1 else None
+    loader = _trains_alone(seen)
+    found = grown_in_passes(seen.run, loader) if loader is not None else None
     return {} if found is None else {"early_s": found.early_s, "late_s": found.late_s}
 
 
@@ -143,10 +149,10 @@ def _called(seen: Seen, apart: Sequence[tuple[float, Apart]], saved: float | Non
 
 def _inside(seen: Seen, values: Mapping[str, str | int | float]) -> dict[str, str | int | float]:
     """The line inside the function that is named, and whether training needs in each step what that does."""
-    function, training = str(values.get("function", "")), [one.loader for one in seen.in_loop if one.training]
-    if not function or len(training) != 1:
+    function, loader = str(values.get("function", "")), _trains_alone(seen)
+    if not function or loader is None:
         return {}
-    lines = seen.run.looks(training[0])
+    lines = seen.run.looks(loader)
     name = plain_name(function)
     places = (one for line in lines for one in line.places if one.early == one.after)
     looks = sum(one.looks for one in places if name in map(plain_name, one.functions))

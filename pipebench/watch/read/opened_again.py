@@ -25,14 +25,11 @@ def opened_again(run: Run, looks: Looks) -> dict[int, frozenset[str]]:
         times.update({(who.loader, file): count for file, count in _again(seen).items()})
         if any(one.persistent or not one.workers for one in run.of_loader(LoaderFound, who.loader)):
             passes[who.loader] += len(run.of_loader(PassBegun, who.loader))
-    return {
-        who.loader: frozenset(
-            file
-            for (loader, file), count in times.items()
-            if loader == who.loader and count >= passes[loader] + _FEWEST
-        )
-        for who in looks.of
-    }
+    found: dict[int, set[str]] = {}
+    for (loader, file), count in times.items():
+        if count >= passes[loader] + _FEWEST:
+            found.setdefault(loader, set()).add(file)
+    return {who.loader: frozenset(found.get(who.loader, ())) for who in looks.of}
 
 
 def _again(seen: Iterable[Look]) -> Counter[str]:

@@ -142,10 +142,10 @@ class FetchSums:
     `core_wait_ns` the time in which it had no core. `process_cpu_ns` and `read_bytes` are of the process since its
     start. `stages_ns` is the exclusive wall time of each stage, by its number; `whole_ns` includes the stages inside,
     of functions. `left` are stages that are timed no longer, each with the stage that has its time since then. `gave`
-    counts what each stage of a chain of iterators gave on. `fields` are those that a
-    decoder in it makes. `lengths` are those of single samples. A failed batch counts
-    in `failed` alone. `unused` samples are those of `samples` that no batch holds: of failed ones, and the rest with
-    `drop_last`. `content` is of batches looked at, `single` of a process's first. `held`: of a loader without workers.
+    counts what each stage of a chain of iterators gave on. `fields` are those that a decoder in it makes. `lengths` are
+    those of single samples. A failed batch counts in `failed` alone. `unused` samples are those of `samples` that no
+    batch holds: of failed ones, and the rest with `drop_last`. `content` is of batches looked at, `single` of a
+    process's first. `held`: of a loader without workers.
     """
 
     loader: int

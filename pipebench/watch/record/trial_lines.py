@@ -126,10 +126,10 @@ class LoopLooks:
     uses. `lines` are of `forward_looks`. Those `BETWEEN` passes are all looks at the loop around them, and `turns` is
     how many passes ended. `collected` is what garbage collections took in that loop. Of the looks that are not
     before a backward, `kept` found a module with an input that keeps a graph for gradients, and `used` the computing of
-    gradients. `drawn` has the innermost lines of the user's own in looks at the sampler.
-    Of a loop without a loader, `outside_looks` found the thread in a loop around it, before a backward: the
-    time since the looks before them adds up to `outside_ns`. These are looks `BETWEEN` passes, too. `early_lines` are
-    of the early looks, whatever they find at work, and `besides` those of looks besides waiting and training.
+    gradients. `drawn` has the innermost lines of the user's own in looks at the sampler. Of a loop without a loader,
+    `outside_looks` found the thread in a loop around it, before a backward: the time since the looks before them adds
+    up to `outside_ns`. These are looks `BETWEEN` passes, too. `early_lines` are of the early looks, whatever they find
+    at work, and `besides` those of looks besides waiting and training.
     """
 
     loader: int

@@ -12,7 +12,7 @@ from pipebench.watch.record.own_code import owner, plain_name
 from pipebench.watch.record.trial_lines import FullCollected, LineLooks, LoopLooks, ModuleLooks, PlaceLooks
 from pipebench.watch.script.frozen_modules import FrozenModules
 from pipebench.watch.script.loop_place import Place, called_from, leaves_after, own_calls, told_at
-from pipebench.watch.script.own_line import OwnLine
+from pipebench.watch.script.own_line import OwnLine, name_of
 from pipebench.watch.script.unused_graphs import UnusedGraphs
 
 MOST_PLACES = 300
@@ -115,9 +115,9 @@ def line_of(path: Sequence[tuple[CodeType, int]]) -> OwnLine:
     """The innermost line of the user's own code on a way from the loop, and the library's function that it calls."""
     at = max((at for at, (code, _) in enumerate(path) if not owner(code.co_filename)), default=0)
     code, line = path[at]
-    name, (called, _) = plain_name(code.co_qualname), path[min(at + 1, len(path) - 1)]
+    called, _ = path[min(at + 1, len(path) - 1)]
     calls = f"{owner(called.co_filename)}.{plain_name(called.co_qualname)}" if at + 1 < len(path) else ""
-    return OwnLine(code.co_filename, "" if name.startswith("<") else name, line, calls)
+    return OwnLine(code.co_filename, name_of(code), line, calls)
 
 
 def after_model(own: OfLoader, place: Place) -> Key | None:

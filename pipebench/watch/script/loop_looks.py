@@ -317,13 +317,12 @@ class LoopLooker:
             one.last = loop.turn
         if self._clock is None:
             return True
-        runs = thread_now(self._native)[0] == "R"  # its wait for a core counts once it is over
         if self._due and (late := now - self._due) > _LATE_NS:
             one.ns += late
-            one.cpu_ns += late if runs else max(0, cpu - self._used)  # if it needed a core all the time before, too
+            one.cpu_ns += late if self._is_ready() else max(0, cpu - self._used)  # if it needed a core before, too
         elif before is not None and same:
             one.ns += now - before[2]
-            one.cpu_ns += now - before[2] if runs else cpu - before[3]
+            one.cpu_ns += now - before[2] if self._is_ready() else cpu - before[3]
         return True
 
     def _found(self, inner: Loop | None, frame: FrameType | None) -> tuple[Loop | None, Place | None]:
@@ -374,10 +373,10 @@ class LoopLooker:
             return told(own, place, late, early=True)._replace(after=True)
         if loop.loader == BETWEEN:
             return told(own, place, 0, early=False)
-        if not (forward or trains) and not self.trains(loop.loader):
-            return told(own, place, 0, early=False)._replace(apart=self._apart)
         if not (forward or trains):
-            return Key(place.line, place.functions, own=own_calls(place.path, 0))
+            if self.trains(loop.loader):
+                return Key(place.line, place.functions, own=own_calls(place.path, 0))
+            return told(own, place, 0, early=False)._replace(apart=self._apart)
         if forward and place.models:
             note_first(own.model, own.met, place.path, loop.turn)
         own.sought = forward and not own.model
@@ -385,6 +384,10 @@ class LoopLooker:
             own.forward_looks += 1
             count_line(own.lines, self._line)
         return after_model(own, place) if forward else None
+
+    def _is_ready(self) -> bool:
+        """Whether the thread runs, or could: its wait for a core counts once it is over."""
+        return thread_now(self._native)[0] == "R"
 
     def _needed_ns(self) -> int:
         """The nanoseconds in which the thread of the loop has used a core so far, or waited for one."""

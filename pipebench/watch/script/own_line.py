@@ -64,7 +64,7 @@ def own_line(frame: FrameType | None, loop: int, inside: range | None) -> OwnLin
         code = one.f_code
         if not owner(code.co_filename):
             called = _by_library(inner) if inner else _by_itself(one, loop, inside)
-            return None if called is None else OwnLine(code.co_filename, _name(code), line_reached(one), called)
+            return None if called is None else OwnLine(code.co_filename, name_of(code), line_reached(one), called)
         if id(one) == loop:
             return None
         inner.append(code)
@@ -79,7 +79,7 @@ def line_of_sampler(frame: FrameType | None) -> OwnLine | None:
         if code.co_name == _DRAWS and _TORCH in code.co_filename:
             return found
         if found is None and not owner(code.co_filename):
-            found = OwnLine(code.co_filename, _name(code), line_reached(one))
+            found = OwnLine(code.co_filename, name_of(code), line_reached(one))
     return None
 
 
@@ -110,7 +110,8 @@ def _by_any_library(inner: list[CodeType], calling: Collection[CodeType]) -> str
     return _by_library(inner) or _by_library(inner[:1])
 
 
-def _name(code: CodeType) -> str:
+def name_of(code: CodeType) -> str:
+    """The name that a function has for its reader; "" for the code of a module, or for a lambda's."""
     name = plain_name(code.co_qualname)
     return "" if name.startswith("<") else name
 

@@ -59,10 +59,10 @@ class Fields:
 
 
 class Samples:
-    """The samples that come to a stage. The last one is held no longer than the stage itself holds it."""
+    """The samples that come to a stage, and their fields. The last one is held no longer than the stage holds it."""
 
-    def __init__(self, source: Any) -> None:
-        self._source = iter(source)
+    def __init__(self, source: Any, fields: Fields) -> None:
+        self._source, self.fields = iter(source), fields
         self._last: dict[Any, Any] | None = None
 
     def __iter__(self) -> Samples:
@@ -75,13 +75,13 @@ class Samples:
         self._last = found if type(found) is dict else None
         return found
 
-    def passed(self, fields: Fields, found: Any) -> None:
+    def passed(self, found: Any) -> None:
         """Notes what the stage made of the last one. It cannot fail the script."""
         sample, self._last = self._last, None
         timer = local.timer
         if timer is not None and sample is not None and type(found) in (dict, tuple, list):
             with contextlib.suppress(Exception):  # names that are no texts, or a sample that changes meanwhile
-                fields.taken(timer, sample, found)
+                self.fields.taken(timer, sample, found)
 
 
 def is_decoder(function: Any) -> bool:

@@ -98,14 +98,14 @@ class Stage(Passing):
 class _Takes(Stage):
     """A stage that takes fields out of a sample, or gives them other names."""
 
-    def __init__(self, iterator: Any, stage: int, fields: Fields, samples: Samples) -> None:
-        super().__init__(iterator, stage, fields)
-        self._followed, self._samples = fields, samples
+    def __init__(self, iterator: Any, stage: int, samples: Samples) -> None:
+        super().__init__(iterator, stage, samples.fields)
+        self._samples = samples
 
     @unseen
     def __next__(self) -> Any:
         found = super().__next__()
-        self._samples.passed(self._followed, found)
+        self._samples.passed(found)
         return found
 
 
@@ -168,9 +168,7 @@ def watch_pipeline(patches: Patches, module: Any) -> None:
             return _Batches(found, stage, source, _batch_size(f))
         if not only_iterates(found):
             return found
-        if fields is not None and samples is not None:
-            return _Takes(found, stage, fields, samples)
-        return Stage(found, stage, fields)
+        return Stage(found, stage, fields) if samples is None else _Takes(found, stage, samples)
 
     patches.replace(module.DataPipeline, "invoke", invoke)
 
@@ -230,7 +228,7 @@ def _followed(stage: Any, args: tuple[Any, ...]) -> tuple[Fields | None, Samples
     fields = before._fields if before is not None else None
     if fields is None or (name not in (*TAKES, *PASSES) and stage is not itertools.islice):
         return None, None
-    return fields, Samples(before) if name in TAKES else None
+    return fields, Samples(before, fields) if name in TAKES else None
 
 
 def _told_apart(stage: Any, fields: Fields | None) -> Any:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from titled import title_of as _title
 
-from pipebench.results.drilled import DrilledLine
-from pipebench.watch.read.drilled import _function_above, _function_below, _given
 from pipebench.watch.read.known_arrays import FILLED, NESTED
 from pipebench.watch.read.known_lines import Line, known, statement
 from pipebench.watch.read.known_row import Known
@@ -15,15 +14,6 @@ from pipebench.watch.read.known_table import AGAIN, AGAIN_MADE, MODEL
 from pipebench.watch.read.known_table import KNOWN as TABLE
 
 WITH = "with open(self.path) as f:"
-OF_DATASET: dict[str, Any] = {"function": "Clips.__getitem__", "stage": "Clips.__getitem__"}
-
-
-def _title(text: str, calls: str = "", above: str = "", indent: int = 8, **more: Any) -> str | None:
-    lines = ["    def __getitem__(self, i):", *(f"        {one}" for one in above.splitlines())]
-    found = known(Line(text, calls, **{**OF_DATASET, "above": lines, "indent": indent, **more}))
-    return found and found.title
-
-
 LOC, FRAME = "pandas._LocIndexer.__getitem__", "pandas.DataFrame.__getitem__"
 TAR, MEL = "tarfile.TarFile.getmember", "torchaudio.MelSpectrogram.__init__"
 KNOWN = [
@@ -296,57 +286,6 @@ def test_elements_that_are_only_copied_are_set_by_rows() -> None:
     assert _title("tokens[row, col] = ids[col]", "", "for row, ids in pairs:\n    for col in ids:", indent=16) is None
 
 
-LISTS = ("self.items = [tuple(line.split()) for line in f]", "self.items = sorted(rows)", "self.items = rows.tolist()",
-         "self.items: list[int] = []", "self.items = np.unique(rows)")  # fmt: skip
-NO_LISTS = ("self.items = set(rows)", "self.items = {}", "self.items = items", "self.items = ['<pad>', '<unk>']",
-            "self.items, self.table = [], {}", "self.items = {row for row in rows}")  # fmt: skip
-ASKS = ("if cand not in self.items:", "kept = [j for j in cands if j not in self.items]", "return i in self.items")
-
-
-@pytest.mark.parametrize("text", ASKS)
-def test_an_item_is_looked_for_in_a_list_only_if_the_file_makes_it_one(text: str) -> None:
-    title = "a set in place of a list"
-    assert [_title(text, given=[one]) for one in LISTS] == [title] * len(LISTS)
-    assert [_title(text, given=[one]) for one in NO_LISTS] == [None] * len(NO_LISTS)
-    assert [_title(text, given=[LISTS[0], one]) for one in NO_LISTS] == [None] * len(NO_LISTS)
-    assert _title(text) is None
-    assert _title(text.replace("self.items", "items"), given=["items = sorted(rows)"]) is None  # of which function
-    assert _title(text.replace("self.items", "ITEMS"), given=["ITEMS = sorted(rows)"]) == title
-
-
-@pytest.mark.parametrize("text", ["for one in self.items:", "any(a == one for one in self.items)",
-                                  "if a in self.items[i]:", "if self.load(i) in self.items:"])  # fmt: skip
-def test_what_looks_for_nothing_in_the_list_itself_is_not_known(text: str) -> None:
-    assert _title(text, given=LISTS) is None
-
-
-def test_a_list_of_the_dataset_is_made_an_array_once() -> None:
-    for text in ("x = np.array(self.items)[i]", "x = torch.tensor(self.items)"):
-        assert _title(text, given=LISTS) == "the array made once"
-        assert _title(text, given=LISTS, iterable=True) != "the array made once"
-        assert _title(text, given=["self.items = 0.5"]) != "the array made once"  # a number
-    assert _title("x = np.array(self.items[i])", given=LISTS) is None
-
-
-BEFORE = ("image = np.clip(image, -1000, 1000).astype(np.float32)", "image = (image - image.mean()) / image.std()",
-          "image = image / 255.0", "x = (x - self.mean) / self.std")  # fmt: skip
-
-
-@pytest.mark.parametrize("text", BEFORE)
-def test_a_part_is_cut_out_before_the_whole_is_scaled(text: str) -> None:
-    title, name = "the part cut out first", text.split()[0]
-    shape = f"        at = [s - 32 for s in {name}.shape]"
-    cut, box = f"        return {name}[y:y + 32, x:x + 32]", f"        {name} = {name}[box]"
-    scaled, mask = f"        {name} = {name}.astype(np.float32)", f"        {name}[box] = 0"
-    resized, rows = f"        {name} = cv2.resize({name}, (64, 64))", f"        return {name}[None], {name}[0]"
-    for below in ([cut], [box], [shape, scaled, cut], [box, resized]):
-        assert _title(text, below=below) == title
-    many, each = ["        for y in rows:", "    " + cut], [f"        return [{name}[y:y + 9] for y in rows]"]
-    for below in ([], [resized, cut], [mask], [rows], [cut, resized], many, each):
-        assert _title(text, below=below) is None
-    assert _title(f"{name} = np.load(path).astype(np.float32)", "", below=[cut]) is None
-
-
 def test_the_query_stands_above_what_it_fetches() -> None:
     query = "cursor.execute(\n    'SELECT a FROM t WHERE user = ?', (user,)\n)"
     assert _title("rows = cursor.fetchall()", "", query) == "an index on the columns of WHERE"
@@ -399,33 +338,6 @@ def test_a_statement_goes_on_until_its_brackets_are_closed() -> None:
     assert statement(["x = (\n", *["1,\n"] * 9]) == "x = ("
 
 
-SOURCE = """\
-import json
-class Clips:
-    def other(self):
-        return self.kept is None
-    @cached
-    def boxes(self, i):
-        with open(self.path) as f:
-            return json.load(f)
-"""
-
-
-def test_the_lines_above_are_those_of_the_function() -> None:
-    lines = ["", *SOURCE.splitlines(keepends=True)]
-    line = DrilledLine("data.py", "Clips.boxes", 8, "", "", 1, 1.0, 1.0, 1.0)
-    found = _function_above(line, lambda file, at: lines[at])
-    assert [one.strip() for one in found] == ["@cached", "def boxes(self, i):", "with open(self.path) as f:"]
-
-
-def test_the_lines_below_end_with_the_function() -> None:
-    lines = ["", *SOURCE.splitlines(keepends=True), ""]
-    for at, below in ((4, []), (7, ["            return json.load(f)"])):
-        line = DrilledLine("data.py", "Clips.boxes", at, "", "", 1, 1.0, 1.0, 1.0)
-        above = _function_above(line, lambda file, at: lines[at])
-        assert _function_below(line, above, lambda file, at: lines[at]) == below
-
-
 def test_lists_that_samples_hold_are_known_in_a_collate_function() -> None:
     text = "return {'x': torch.tensor([e['x'] for e in batch]), 'y': torch.tensor([e['y'] for e in batch])}"
     of_batch: dict[str, Any] = {"kind": "collate", "stage": "collate", "function": "collate"}
@@ -433,16 +345,6 @@ def test_lists_that_samples_hold_are_known_in_a_collate_function() -> None:
     assert _title("x = torch.tensor([one.x for one in batch])", **of_batch) is not None
     assert _title("x = torch.tensor([transform(one) for one in batch])", **of_batch) is None  # that may be what is slow
     assert _title("x = torch.stack([e['x'] for e in batch])", **of_batch) is None
-
-
-def test_the_statements_that_give_a_name_its_value_are_those_of_the_file() -> None:
-    # fmt: off
-    text = ["", "class Clips:", "    def __init__(self):", "        self.items = [", "            1 for _ in f",
-            "        ]", "        self.a, self.b = [], {}", "        if self.a == 1:", "            print(a=2)"]
-    # fmt: on
-    lines = [f"{one}\n" for one in text]
-    found = _given("data.py", lambda file, at: lines[at] if at < len(lines) else "")
-    assert found == ["self.items = [ 1 for _ in f ]", "self.a, self.b = [], {}"]
 
 
 @pytest.mark.parametrize(

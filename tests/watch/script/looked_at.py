@@ -3,6 +3,8 @@
 import threading
 from types import SimpleNamespace
 
+import torch
+
 
 class Client:
     def report(self, at_work):
@@ -23,3 +25,23 @@ def seen_from_outside(looker):
         other.join()
 
     return at_work
+
+
+class Model(torch.nn.Module):
+    def forward(self, at_work):
+        at_work()
+
+
+def iteration(at_work, model, *, augments, deeper):
+    """An iteration of a loop: it makes a batch ready, calls the model and a loss of its own."""
+    if augments:
+        at_work()
+    if deeper:
+        return _step(at_work, model)
+    model(at_work)
+    return at_work()  # a loss
+
+
+def _step(at_work, model):
+    at_work()
+    model(at_work)
