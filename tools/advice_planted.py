@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 _MANY = 100  # passes: what is made once does not count then
 Replaced = tuple[tuple[str, str], ...]
+_PASSES = re.compile(r"""(?:["']EPOCHS["'], *["']?|["']--epochs["'],[^)]*default=|\bepochs: int = )(\d+)""")
+"""Where a script says how many passes it makes."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Planted:
 
     def passes(self, text: str) -> int:
         """The passes of a plain run, as the `text` of a script says whose whole runs are timed; else many."""
-        found = re.search(r"""["']EPOCHS["'], *["']?(\d+)""", text) if self.whole else None
+        found = _PASSES.search(text) if self.whole else None
         return int(found[1]) if found else _MANY
 
     @property

@@ -30,8 +30,10 @@ def _set(folder: str) -> tuple[Planted, ...]:
 
 
 def _planted(folder: str, name: str, one: Mapping[str, Any]) -> Planted:
+    text = (FOLDERS / folder / f"{name}.py").read_text()
+    tried = ("--epochs", _LONG) if "--epochs" in text and "EPOCHS" not in text else ()
     return Planted(
-        name, one["cause"], (), tuple(one.get("arguments", ())), (), tuple(one.get("remedies", ())),
+        name, one["cause"], (), tuple(one.get("arguments", ())), tried, tuple(one.get("remedies", ())),
         tuple(one["codes"]), one.get("variables", {}), one.get("any_order", False), one.get("by_hand", ""), folder,
         _pairs(one.get("replaced", ())), {remedy: _pairs(pairs) for remedy, pairs in one.get("by_author", {}).items()},
         discards=True, epochs=_LONG,

@@ -14,7 +14,7 @@ OTHERS = (
     "independent", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
     "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth",
     "eighteenth",
-    "nineteenth", "twentieth", "twentyfirst", "twentysecond",
+    "nineteenth", "twentieth", "twentyfirst", "twentysecond", "twentythird",
 )  # fmt: skip
 
 
