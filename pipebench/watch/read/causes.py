@@ -12,7 +12,6 @@ from pipebench.results.account import Account, Cause
 from pipebench.results.hand_off import HandOff
 from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
 from pipebench.watch.read.after_model import python_loops, spans
-from pipebench.watch.read.all_made import times_made
 from pipebench.watch.read.busy_threads import busy_threads
 from pipebench.watch.read.cores_taken import cores_taken, held_up
 from pipebench.watch.read.few_threads import few_threads
@@ -24,7 +23,7 @@ from pipebench.watch.read.growing import Grown
 from pipebench.watch.read.hand_off import one_by_one
 from pipebench.watch.read.host_use import worker_threads
 from pipebench.watch.read.in_loop import between_loops
-from pipebench.watch.read.in_vain import fields_in_vain, in_vain
+from pipebench.watch.read.in_vain import fields_in_vain, not_needed
 from pipebench.watch.read.locks import at_lock
 from pipebench.watch.read.loop_causes import callbacks, left_on, optimiser, padding, preparing, training
 from pipebench.watch.read.moves import (
@@ -144,20 +143,9 @@ def _only(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
         return replace(whole, code="pickling", values=told)
     if (few := _few_cores(seen, one, workers, whole)) is not None:
         return few
-    return _not_needed(seen, one, workers, whole) if busy >= _BUSY else None
-
-
-def _not_needed(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole: Cause) -> Cause | None:
-    """Workers of a stream that make samples which they do not give: all samples each, or some that they drop."""
-    if (times := times_made(seen.run, one.loader)) is not None:
-        values: dict[str, str | int | float] = {**whole.values, "times": times}
-        made = replace(whole, code="each-makes-all", values=values)
-        return _with_cores(seen, one, made, sum(map(cores_of, workers)))
-    if (vain := in_vain(seen, one)) is None or vain.s < _HALF * whole.s:
+    if busy < _BUSY or not_needed(seen, one, whole) is None:
         return None
-    told: dict[str, str | int | float] = {"made": vain.made, "dropped": vain.dropped, "stage": vain.stage}
-    saved = None if whole.recoverable_s is None else min(whole.recoverable_s, vain.s)
-    return replace(whole, code="made-in-vain", recoverable_s=saved, values={**whole.values, **told})
+    return not_needed(seen, one, _with_cores(seen, one, whole, sum(map(cores_of, workers))), of=whole.s)
 
 
 def _few_cores(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole: Cause) -> Cause | None:
@@ -259,7 +247,8 @@ def short_of_cores(seen: Seen) -> Iterable[Cause]:
                 "workers": one.workers, "busy": busy, "core_s": waited, "cores_used": used, "script_cores": script,
                 "foreign_cores": seen.result.taken_cores, **stage_values(seen, one),
             }  # fmt: skip
-            yield Cause("stage", waited, waited, one.loader, values)
+            cause = Cause("stage", waited, waited, one.loader, values)
+            yield not_needed(seen, one, cause) or cause
 
 
 def competing(seen: Seen) -> Iterable[Cause]:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from pipebench.results.account import Cause
 from pipebench.results.watched import LoaderResult
 from pipebench.units import listed
+from pipebench.watch.read.all_made import times_made
 from pipebench.watch.read.begins import stream_begins
 from pipebench.watch.read.chains import MAKES, chain, counts
 from pipebench.watch.read.gather import Process, loaders_found
@@ -25,6 +27,7 @@ from pipebench.watch.record.worker_lines import FieldSums
 _SELECTS = "select"
 _FEWEST = 50  # samples that came to the select
 _MUCH = 0.2  # of the time in which samples are made
+_HALF = 0.5  # of what is to be explained
 _WAITS = ("wait-for-worker", "make-batch")  # rows
 FIELDS = "fields-in-vain"
 
@@ -55,6 +58,20 @@ def in_vain(seen: Seen, one: LoaderResult) -> InVain | None:
         return None
     (stage, _), *_ = took.most_common(1)
     return InVain(made, dropped, stage, spent / max(1, one.workers))
+
+
+def not_needed(seen: Seen, one: LoaderResult, whole: Cause, of: float | None = None) -> Cause | None:
+    """Workers of a stream that make samples which they do not give: all samples each, or some that they drop.
+
+    These must take a half of what is to be explained: the whole, or `of` it.
+    """
+    if (times := times_made(seen.run, one.loader)) is not None:
+        return replace(whole, code="each-makes-all", values={**whole.values, "times": times})
+    if (vain := in_vain(seen, one)) is None or vain.s < _HALF * (whole.s if of is None else of):
+        return None
+    told: dict[str, str | int | float] = {"made": vain.made, "dropped": vain.dropped, "stage": vain.stage}
+    saved = None if whole.recoverable_s is None else min(whole.recoverable_s, vain.s)
+    return replace(whole, code="made-in-vain", recoverable_s=saved, values={**whole.values, **told})
 
 
 def _of_worker(process: Process) -> tuple[int, int, Counter[str]] | None:

@@ -115,7 +115,7 @@ def test_without_decoders_the_first_sample_tells(run: Run, times: float | None) 
 
 
 def test_it_is_the_cause_of_waits_for_busy_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipebench.watch.read.causes.times_made", lambda run, loader: 2.0)
+    monkeypatch.setattr("pipebench.watch.read.in_vain.times_made", lambda run, loader: 2.0)
     run = Planted()
     run.loader(wait_for_worker=600, **TRAINS)
     for number in range(2):

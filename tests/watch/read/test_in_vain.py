@@ -27,13 +27,22 @@ NAMES = {
 }
 
 
-def _run(kept: int, made: int = 400, decode: int = 700, name: str = "select", augment: int = 0) -> Planted:
+def _run(
+    kept: int,
+    made: int = 400,
+    decode: int = 700,
+    name: str = "select",
+    augment: int = 0,
+    rests: bool = False,
+    **loader: Any,
+) -> Planted:
     """Two workers that never rest. In a second, each decodes `made` samples in so many ms, and keeps some of them."""
     run = Planted()
-    run.loader(wait_for_worker=600, **TRAINS)
+    run.loader(**{"wait_for_worker": 600, **TRAINS, **loader})
     names = {**NAMES, SELECT: _called(name)}
     for number in range(2):
-        run.worker(number, busy=1.0, cpu=1.0)
+        more = {"process_cpu_ns": int(0.75 * 1900 * MS)} if rests else {}
+        run.worker(number, busy=0.75 if rests else 1.0, cpu=0.75 if rests else 1.0, **more)
     gave = {READ: made, DECODE: made, SELECT: kept, **({AUGMENT: kept} if augment else {})}
     spent = {DECODE: 50 * MS, PIXELS: (decode - 50) * MS, **({AUGMENT: augment * MS} if augment else {})}
     for place, worker in enumerate(run.workers):
@@ -94,6 +103,22 @@ def test_what_came_to_the_select_counts_and_not_what_was_made() -> None:
             between = NewStage(125, StageName("getitem", stage)), NewStage(SELECT_LATER, StageName("getitem", "select"))
             run.workers[place] = Process([*between, *lines])
         assert "made-in-vain" not in run.causes()
+
+
+def test_the_cores_that_it_takes_from_training_could_be_saved_too() -> None:
+    """Two workers on two cores; without cores, the waits alone could be saved."""
+    for cores, saved in ((2, 0.7 * 0.75), (4, 0.4)):
+        run = _run(kept=100, wait_for_worker=200, passes=2, no_core=400, cpu=200)
+        cause = next(one for one in run.account(cores).causes if one.code == "made-in-vain")
+        assert cause.recoverable_s == pytest.approx(saved, rel=0.01)
+
+
+def test_so_it_is_where_the_workers_rest_at_times_and_keep_training_from_a_core() -> None:
+    how: Any = {"rests": True, "wait_for_worker": 0, "passes": 2, "no_core": 400, "cpu": 600}
+    causes = {one.code: one for one in _run(kept=100, **how).account(2).causes}
+    assert "stage" not in causes and causes["made-in-vain"].values["dropped"] == pytest.approx(0.75)
+    assert causes["made-in-vain"].recoverable_s == causes["made-in-vain"].values["core_s"] == pytest.approx(0.4)
+    assert "stage" in {one.code for one in _run(kept=390, **how).account(2).causes}
 
 
 def test_what_is_made_behind_the_select_is_not_in_vain() -> None:
