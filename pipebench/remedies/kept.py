@@ -1,8 +1,9 @@
 """What each sample builds or opens anew with the same arguments, kept in the worker: an archive, a filter, a tokenizer.
 
-The lines of a large row name it: a class, or a function called "open" or "connect", that is called there. While it is
-tried, the worker keeps what a call gave for its arguments, and closing it does nothing. Some samples of each worker
-must be the same, bit for bit, with and without. What other files of the user's, or libraries, build stays as it is.
+The lines of a large row name it: a class, or a function called "open" or "connect", that is called there. So do calls
+that gave the same in each sample that was looked into. While it is tried, the worker keeps what a call gave for its
+arguments, and closing it does nothing. Some samples of each worker must be the same, bit for bit, with and without.
+What other files of the user's, or libraries, build stays as it is.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 from pipebench.remedies.seen import Seen, were_free
 from pipebench.remedies.source import sources
 from pipebench.results.advice import Change, Finding, Place
+from pipebench.results.drilled import NeedlessCall
 from pipebench.watch.record.patches import Patches, behind, unseen
 from pipebench.watch.trial.compared import Comparing, compare_first
 from pipebench.watch.trial.edits import Edit, Refused
@@ -37,7 +39,7 @@ _MOST = 64  # of the kept ones
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if tried or not seen.serves_stages:
         return None
-    found = max((*_lines(seen), *_classes(seen)), key=lambda one: one[0], default=None)
+    found = max((*_lines(seen), *_classes(seen), *_needless(seen)), key=lambda one: one[0], default=None)
     if found is None:
         return None
     share, at = found
@@ -81,6 +83,25 @@ def _classes(seen: Seen) -> Iterator[tuple[float, Place]]:
         for source in sources(seen, [file]) if share >= LEAST_SHARE else ():
             calls = (Place(ast.unparse(one.func), source.file, one.lineno) for one in source.calls_of(name))
             yield from ((share, one) for one in calls if builds(f"{one.name}(") == one.name)
+
+
+def _needless(seen: Seen) -> Iterator[tuple[float, Place]]:
+    """The calls that gave, or made, the same in each sample."""
+    for one in seen.needless:
+        at = at_call(seen, one) if one.share >= LEAST_SHARE else None
+        if at is not None:
+            yield one.share, at
+
+
+def at_call(seen: Seen, found: NeedlessCall) -> Place | None:
+    """What is called there, as the file names it; None if it is a method, or did not give each sample the same."""
+    for source in sources(seen, [found.file]) if found.what in ("each", "object") else ():
+        for call in source.calls_of(found.function.split(".")[-1]) if source.file == found.file else ():
+            name = ast.unparse(call.func)
+            named = all(part.isidentifier() for part in name.split(".")) and name.split(".")[0] not in _OF_OBJECTS
+            if named and call.lineno <= found.line <= (call.end_lineno or call.lineno):
+                return Place(name, found.file, found.line)
+    return None
 
 
 def builds(text: str) -> str:

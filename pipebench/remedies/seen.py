@@ -9,7 +9,7 @@ from pipebench.predict.more_workers import NEARLY
 from pipebench.predict.room import PREFETCH_FACTOR, Room
 from pipebench.results.account import STARTING, AccountRow, Cause
 from pipebench.results.advice import Change, Place, Value
-from pipebench.results.drilled import DrilledLine
+from pipebench.results.drilled import DrilledLine, NeedlessCall
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.stats import Speedup
 from pipebench.units import size
@@ -110,6 +110,13 @@ class Seen:
             for line in row.lines if row.loader == self.loader.loader else ():
                 if line.file:
                     yield row.kind, row.worker_share * line.share, line
+
+    @property
+    def needless(self) -> list[NeedlessCall]:
+        """What did the same again in samples of this loader, the longest first."""
+        in_lines = (line.needless for _, _, line in self.lines() if line.needless is not None)
+        found = [*in_lines, *(one for one in self.watched.needless if one.loader == self.loader.loader)]
+        return sorted(dict.fromkeys(found), key=lambda one: -one.share)
 
     @property
     def its_workers(self) -> list[WorkerResult]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipebench.remedies.kept import builds
+from pipebench.remedies.kept import at_call, builds
 from pipebench.remedies.seen import TRY_FROM, Seen, without_share
 from pipebench.results.advice import Change, Finding, Place
 from pipebench.results.drilled import DrilledLine, known
-from pipebench.units import read_anew
+from pipebench.units import did_needlessly, read_anew
 from pipebench.watch.read.known_files import OPENED
 from pipebench.watch.read.known_table import BUILT, MODEL
+from pipebench.watch.read.needless import needless_line
 
 PLACE = 12
 LEAST_SHARE = 0.15  # of the time in which samples are made
@@ -36,10 +37,13 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
 
 def _lines(seen: Seen) -> Iterator[tuple[float, str, tuple[str, ...], Place | None]]:
     """What is known, with its large share of the time in which samples are made, and its largest line."""
-    lines = ((share, line) for _, share, line in seen.lines() if not _tried(seen, line))
+    lines = [(share, line) for _, share, line in seen.lines() if not _tried(seen, line)]
+    elsewhere = (needless_line(one) for one in seen.watched.needless if one.loader == seen.loader.loader)
+    lines += [(line.share, line) for line in elsewhere if not _tried(seen, line)]
     for share, most in known(lines):
         if share >= LEAST_SHARE:
-            yield share, most.title, (*read_anew(most.reread), *most.how), Place(most.function, most.file, most.line)
+            why = (did_needlessly(*most.needless.told),) if most.needless is not None else read_anew(most.reread)
+            yield share, most.title, (*why, *most.how), Place(most.function, most.file, most.line)
     learned = sum(one.worker_share for one in seen.stages if one.learned)
     if learned >= LEAST_SHARE:
         yield learned, MODEL.title, MODEL.how, None
@@ -47,6 +51,8 @@ def _lines(seen: Seen) -> Iterator[tuple[float, str, tuple[str, ...], Place | No
 
 def _tried(seen: Seen, line: DrilledLine) -> bool:
     """Whether `kept` tries what is written in place of this line."""
+    if line.needless is not None and line.needless.share >= LEAST_SHARE and seen.serves_stages:
+        return at_call(seen, line.needless) is not None
     return bool(line.title in (OPENED.title, BUILT.title) and seen.serves_stages and builds(line.text))
 
 

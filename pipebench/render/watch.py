@@ -15,11 +15,11 @@ from pipebench.results.own_loop import own_iteration_s
 from pipebench.results.watched import (
     BoundResult,
     LoaderResult,
-    RankBound,
     StageResult,
     WaitPart,
     WatchResult,
 )
+from pipebench.results.windows import RankBound
 from pipebench.stats import Speedup
 from pipebench.units import Scale, counted, percent, printable, rate_number, seconds, seconds_scale
 
@@ -84,7 +84,7 @@ def _all_stages(result: WatchResult, full: bool) -> list[Part]:
         for table in _stages(one, [stage for stage in result.stages if stage.loader == one.loader], full)
     }
     if full:
-        inside = watch_drilled.all_drilled(result.drilled, set(tables), result.next_move, full=True)
+        inside = watch_drilled.all_drilled(result, set(tables), full=True)
         return [*tables.values(), *([f"  {_STAGE_TABLE}"] if tables else []), *inside]
     main = result.verdict.loader
     loader = main if main in tables else next(iter(tables), None)
@@ -95,7 +95,7 @@ def _all_stages(result: WatchResult, full: bool) -> list[Part]:
     shown: list[Part] = [tables[loader]]
     if result.account is not None:  # it has the lines; the table is behind --full
         shown, more = [_stages_line(loader, [one for one in result.stages if one.loader == loader])], []
-    return [*shown, *more, *watch_drilled.all_drilled(result.drilled, {loader}, result.next_move, full=False)]
+    return [*shown, *more, *watch_drilled.all_drilled(result, {loader}, full=False)]
 
 
 def _stages(loader: LoaderResult, stages: list[StageResult], full: bool) -> Iterable[Table]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
 
 from pipebench.render.cells import Table
 from pipebench.render.layout import Part, begun, shortened
-from pipebench.render.watch_verdict import known_line
-from pipebench.results.drilled import DrilledLine, DrilledRow, known
-from pipebench.results.next_move import NextMove
-from pipebench.units import code_place, counted, percent, printable
+from pipebench.render.watch_verdict import known_line, often
+from pipebench.results.drilled import DrilledLine, DrilledRow, NeedlessCall, known
+from pipebench.results.watched import WatchResult
+from pipebench.units import code_place, counted, did_needlessly, percent, printable
 
 _FEW = 4  # rows in the short report
 _MATTERS = 0.15  # of the row
@@ -68,22 +67,32 @@ def _described(one: DrilledLine) -> str:
     if not one.line:
         return f"{function} ({file}), smaller lines"
     place = f"{function} ({code_place(one.file, one.line)})"
+    times = f", {often(one)}" if one.times else ""
     if one.calls:
-        return f"{place} → {printable(one.calls)}"
-    return f"{place}: {printable(one.text)}" if one.text else place
+        return f"{place} → {printable(one.calls)}{times}"
+    return f"{place}{times}: {printable(one.text)}" if one.text else f"{place}{times}"
 
 
-def all_drilled(rows: Iterable[DrilledRow], loaders: set[int], move: NextMove | None, *, full: bool) -> list[Part]:
-    """A table for each row of these loaders, each with what is written in place of its slow lines.
+def all_drilled(result: WatchResult, loaders: set[int], *, full: bool) -> list[Part]:
+    """A table for each large row of these loaders, each with what is written in place of its slow lines.
 
     The short report has the largest of them. What the next move says is not said here.
     """
+    move = result.next_move
     said = {move.title} if move is not None else set()
     made: list[Part] = []
-    for one in rows:
-        if one.loader in loaders:
-            made += [drilled(one, full=full), *_known(one, said)[: None if full else 1]]
-    return made
+    for row in result.drilled:
+        if row.loader in loaders:
+            made += [drilled(row, full=full), *_known(row, said)[: None if full else 1]]
+    known_by = move.needless if move is not None else None
+    told = [one for one in result.needless if one.loader in loaders and one.share and one != known_by]
+    return [*made, *(_needless(one) for one in told[: None if full else 1])]
+
+
+def _needless(one: NeedlessCall) -> str:
+    """A sentence on what is needless where no table has its lines."""
+    most = "at most" if one.what == "cut" else "about"
+    return f"{did_needlessly(*one.told)} Without that, batches would take {most} {percent(one.share)} less."
 
 
 def _known(row: DrilledRow, said: set[str]) -> list[str]:

@@ -10,7 +10,7 @@ from pipebench.render.worker_moves import DIVIDE, OF_WORKERS, OPEN_FIRST, shortl
 from pipebench.results.drilled import DrilledLine
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import ONE_OF_RANKS, Verdict, WatchResult
-from pipebench.units import code_place, counted, percent, printable, read_anew, seconds
+from pipebench.units import code_place, counted, did_needlessly, percent, printable, read_anew, seconds
 
 _OWN_STAGES = ("read", "decode", "transform", "collate")  # the kinds of stages that `pipebench run` also measures
 
@@ -196,7 +196,7 @@ def _line_first(move: NextMove, share: str) -> str:
     """What to do with the line that comes before the move itself."""
     if move.title:
         return known_line(move, share)
-    told = ", ".join(one for one in (printable(move.function), share) if one)
+    told = ", ".join(one for one in (printable(move.function), share, often(move)) if one)
     return f"make {code_place(move.file, move.line)} ({told}) cheaper."
 
 
@@ -214,11 +214,17 @@ def _with_new_workers(move: NextMove) -> tuple[str, str]:
     return OPEN_FIRST if new and move.kept_open else "", DIVIDE if new and move.undivided else ""
 
 
+def often(found: DrilledLine | NextMove) -> str:
+    """How often a line called one function in a sample; "" if that is not known."""
+    return f"{found.times:,} calls in a sample" if found.times else ""
+
+
 def known_line(found: DrilledLine | NextMove, share: str = "") -> str:
     """How to change a line that is known to be slow (0: what the dataset calls elsewhere)."""
     place = code_place(found.file, found.line) if found.line else "the dataset"
-    told = ", ".join(one for one in (printable(found.function) if found.line else "", share) if one)
-    how = " ".join((*read_anew(found.reread), *found.how))
+    told = ", ".join(one for one in (printable(found.function) if found.line else "", share, often(found)) if one)
+    why = (did_needlessly(*found.needless.told),) if found.needless is not None else read_anew(found.reread)
+    how = " ".join((*why, *found.how))
     return f"change {place}{f' ({told})' if told else ''} to {printable(found.title)}. {printable(how)}"
 
 

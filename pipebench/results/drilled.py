@@ -4,7 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
+
+What: TypeAlias = Literal["each", "object", "before", "cut"]
+"""What was needless: see `NeedlessCall`."""
+
+
+@dataclass(frozen=True)
+class NeedlessCall:
+    """A function that did more than its samples needed, called at `line` of `file`, as the calls in some showed.
+
+    It gave "each" of these `samples` the same, or made an "object" with the same arguments for each; or `again` of its
+    `calls` in them gave what one "before" had given to the same sample. Or a part is "cut" out of its result: that has
+    `whole_bytes`, and the whole sample `kept_bytes`. It `saves` that part of what the function takes: `share` of the
+    time in which batches are made (0: not known).
+    """
+
+    what: What
+    function: str
+    file: str
+    line: int
+    samples: int
+    calls: int
+    again: int
+    whole_bytes: float
+    kept_bytes: float
+    saves: float
+    share: float
+    loader: int
+
+    @property
+    def told(self) -> tuple[str, str, str, int, int, int, int, float, float]:
+        """What a sentence on it needs, in the order of `units.did_needlessly`."""
+        counts = self.samples, self.calls, self.again, self.whole_bytes, self.kept_bytes
+        return self.what, self.function, self.file, self.line, *counts
 
 
 @dataclass(frozen=True)
@@ -17,7 +50,9 @@ class DrilledLine:
     pipebench's own work in the row.
 
     If the line is known to be slow in other programs, `title` is what is written in its place, and `how` says how.
-    `reread` is the file that it opens and reads anew, again and again ("": none that looks found).
+    `reread` is the file that it opens and reads anew, again and again ("": none that looks found). `times` is how often
+    it called one function in a sample that was looked into (0: not known, or fewer than three times). `needless` is
+    what does more there than is needed.
     """
 
     file: str
@@ -32,6 +67,8 @@ class DrilledLine:
     title: str = ""
     how: tuple[str, ...] = ()
     reread: str = ""
+    times: int = 0
+    needless: NeedlessCall | None = None
 
 
 @dataclass(frozen=True)
@@ -63,5 +100,6 @@ def known(lines: Iterable[tuple[float, DrilledLine]]) -> list[Known]:
     found: dict[str, list[tuple[float, DrilledLine]]] = {}
     for share, one in lines:
         if one.title:
-            found.setdefault(one.title, []).append((share, one))
+            saves = one.needless.saves if one.needless is not None else 1.0
+            found.setdefault(one.title, []).append((saves * share, one))
     return [Known(sum(share for share, _ in same), max(same, key=lambda one: one[0])[1]) for same in found.values()]

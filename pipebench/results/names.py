@@ -38,6 +38,7 @@ KINDS: dict[str, dict[str, Kind]] = {
     "watched.Note": {"values": "values"},
     "watched.WatchResult": {"started": "words"},
     "batches.SlowSample": {"name": "name"},
+    "drilled.NeedlessCall": {"file": "file"},
     "drilled.DrilledLine": {"file": "file", "text": "line", "reread": "file"},
     "account.AccountRow": {"reason": "ours"},
     "account.Cause": {"values": "values"},

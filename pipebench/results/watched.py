@@ -9,12 +9,12 @@ from typing import Literal
 from pipebench.results.account import Account
 from pipebench.results.batches import BatchContent, DeviceIdle, SlowSample, SpanResult
 from pipebench.results.costs import LoopCosts
-from pipebench.results.drilled import DrilledRow
+from pipebench.results.drilled import DrilledRow, NeedlessCall
 from pipebench.results.hand_off import HandOff
 from pipebench.results.host_use import HostUse
 from pipebench.results.next_move import NextMove
 from pipebench.results.over_time import OverTime, Timeline
-from pipebench.results.windows import Throughput
+from pipebench.results.windows import RankBound, Throughput
 from pipebench.stats import Speedup
 
 
@@ -292,14 +292,14 @@ class Note:
 class WatchResult:
     """Where the time of a training script went.
 
-    `wait_share` is the share of the loop's time in which it waits for batches. The wait for the first batch of a pass
-    is not included. `wait_parts` divide it. `loaders_in_loop` are the loaders whose iterations the loop table shows,
-    without the first `warmup_iterations`. Its figures are of the `settled_iterations` among the `iterations`: without
-    the very first one, and without those whose batches workers made as they started. `account` divides the whole run,
-    from its first second to its last (None with `--bound`). `verdict`, `next_move` and `account` are of all loaders,
-    also where `--loader` limits the tables to one. `notes` say what was not seen, and why. `started` is what was
-    watched, as words for the shell behind the options of `pipebench watch`: `train.py --epochs 3`,
-    `-m mypackage.train`, `-- torchrun train.py` ("": a block).
+    `wait_share` is the share of the loop's time in which it waits for batches. The wait for the first batch of a
+    pass is left out. `wait_parts` divide it. `loaders_in_loop` are the loaders whose iterations the loop table
+    shows, without the first `warmup_iterations`. Its figures are of the `settled_iterations` among the
+    `iterations`: without the very first one, and without those whose batches workers made as they started.
+    `account` divides the whole run, from its first second to its last (None with `--bound`). `verdict`, `next_move`
+    and `account` are of all loaders, also where `--loader` limits the tables to one. `notes` say what was not seen,
+    and why. `started` is what was watched, as words for the shell behind the options of `pipebench watch`:
+    `train.py --epochs 3`, `-m mypackage.train`, `-- torchrun train.py` ("": a block).
     """
 
     verdict: Verdict
@@ -329,6 +329,7 @@ class WatchResult:
     bound: BoundResult | None = None
     host: HostUse | None = None
     drilled: tuple[DrilledRow, ...] = ()
+    needless: tuple[NeedlessCall, ...] = ()
     wait_parts: tuple[WaitPart, ...] = ()
     account: Account | None = None
     costs: tuple[LoopCosts, ...] = ()
@@ -348,20 +349,6 @@ class WatchResult:
         shared = max(host.shared_cores or 0.0, self.usable_cores)
         foreign = max(0.0, (host.foreign_cores or 0.0) - max(0.0, (host.machine_cores or shared) - shared))
         return max(0.0, foreign + host.sibling_cores - (shared - self.usable_cores))
-
-
-@dataclass(frozen=True)
-class RankBound:
-    """One rank's part of the bound of a job: its own samples per second in the windows of all ranks.
-
-    It waited for batches for `wait_s` of a live iteration. The rank that waits longest is the one that the others wait
-    for; the shares that all ranks have in the job's rates agree if they have equal batches.
-    """
-
-    rank: int
-    live_per_s: float
-    bound_per_s: float
-    wait_s: float
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,20 @@ class Throughput:
     confidence: float
 
 
+@dataclass(frozen=True)
+class RankBound:
+    """One rank's part of the bound of a job: its own samples per second in the windows of all ranks.
+
+    It waited for batches for `wait_s` of a live iteration. The rank that waits longest is the one that the others wait
+    for; the shares that all ranks have in the job's rates agree if they have equal batches.
+    """
+
+    rank: int
+    live_per_s: float
+    bound_per_s: float
+    wait_s: float
+
+
 @dataclass
 class LoopWindow:
     """Some iterations of the loop in a row: their seconds, their samples, and where the time went.

@@ -20,8 +20,8 @@ import torch
 from made_up_trials import seen
 from PIL import Image
 
-from pipebench.remedies import kept
-from pipebench.results.drilled import DrilledLine, DrilledRow
+from pipebench.remedies import kept, slow_lines
+from pipebench.results.drilled import DrilledLine, DrilledRow, NeedlessCall
 from pipebench.watch.record.trial_lines import LoaderMade
 from pipebench.watch.trial.edits import Refused
 
@@ -365,3 +365,33 @@ def test_a_class_that_takes_long_to_build_is_kept_where_it_is_called(tmp_path):
 def test_a_subclass_may_call_the_class_by_name():
     (found, _) = _fetched(Plains(), "Plain", [[1, 2], [3]])
     assert torch.equal(found[1], 2 * torch.from_numpy(np.hanning(8) + 2 * np.hanning(8)))
+
+
+@pytest.mark.parametrize(
+    ("what", "function", "text", "name"),
+    [
+        ("each", "mel_bank", "    bank = mel_bank(16000, 512)", "mel_bank"),
+        ("each", "librosa.mel", "    bank = librosa.filters.mel(sr=16000)", "librosa.filters.mel"),
+        ("object", "torchaudio.Resample", "    return Resample(8, 4)(wave)", "Resample"),
+        ("each", "Clips.bank", "    bank = self.bank()", None),  # a method
+        ("before", "load", "    x = load(path), load(path)", None),
+        ("cut", "mel", "    x = mel(wave)", None),
+        ("each", "mel_bank", "    bank = tables[0].mel_bank(16000)", None),
+    ],
+)
+def test_a_call_that_gave_each_sample_the_same_is_kept(what, function, text, name, tmp_path):
+    file = tmp_path / "data.py"
+    file.write_text(f"def sample():\n{text}\n")
+    told = NeedlessCall(what, function, str(file), 2, 3, 3, 2, 900, 90, 1.0, 0.6, 1)
+    figures = replace(seen(0.5), discards=True)
+    figures = replace(figures, watched=replace(figures.watched, needless=(told,)))
+    change = kept.propose(figures, [])
+    assert (change and change.edits["kept"]) == (name and {"name": name, "file": str(file)})
+    other = slow_lines.propose(figures, [])  # what cannot be tried is told
+    assert (other is None) == (name is not None)
+    if other is not None:
+        assert other.how[0].startswith(
+            ("Clips.bank, called", "Of 3 calls", "mel, called at data.py:2, gives", "mel_bank,")
+        )
+    small = replace(figures, watched=replace(figures.watched, needless=(replace(told, share=0.1),)))
+    assert kept.propose(small, []) is None

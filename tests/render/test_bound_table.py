@@ -8,7 +8,7 @@ from render import made_up
 
 from pipebench.render.layout import Table
 from pipebench.render.watch import bound_parts
-from pipebench.results.watched import RankBound
+from pipebench.results.windows import RankBound
 
 
 def test_rates_of_less_than_ten_samples_have_two_digits_and_larger_ones_are_whole():

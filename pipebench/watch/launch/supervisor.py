@@ -215,7 +215,8 @@ def _supervise(child: int, canary: Canary, waited: frozenset[signal.Signals], im
     interrupted, stops = False, Stops()
     while True:
         got = signal.sigtimedwait(waited, _LOOK_S)
-        if got is None or got.si_signo == signal.SIGCHLD:  # another thread of this process may have received SIGCHLD
+        # Another thread of this process may have received SIGCHLD. Valgrind gives 0 to who was stopped meanwhile.
+        if got is None or got.si_signo in (0, signal.SIGCHLD):
             status = _changed(child, stops)
             if status is not None:
                 return replace(_ended(status), interrupted=interrupted, stood=stops.found())

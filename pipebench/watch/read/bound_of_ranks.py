@@ -10,8 +10,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
-from pipebench.results.watched import BoundResult, Note, RankBound
-from pipebench.results.windows import LoopWindow, throughput
+from pipebench.results.watched import BoundResult, Note
+from pipebench.results.windows import LoopWindow, RankBound, throughput
 from pipebench.watch.bound.schedule import IDLE, LIVE
 from pipebench.watch.read.bound import bound_result
 from pipebench.watch.record.bound_lines import BoundEnded, BoundPlan, BoundRoundVoid, BoundWindow, Reason

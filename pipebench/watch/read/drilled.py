@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import linecache
 import math
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pipebench.results.drilled import DrilledLine, DrilledRow
@@ -18,8 +17,10 @@ from pipebench.stats import NORMAL
 from pipebench.watch.launch.stacks import Look, Looks
 from pipebench.watch.read.described import models_of
 from pipebench.watch.read.gather import Run
-from pipebench.watch.read.known_lines import GIVES, LONGEST, Line, known, statement
+from pipebench.watch.read.known_lines import Line, known
 from pipebench.watch.read.known_table import AGAIN, AGAIN_MADE
+from pipebench.watch.read.lines_around import Text, around
+from pipebench.watch.read.needless import CallsSeen, calls_seen, with_calls
 from pipebench.watch.read.opened_again import open_at, opened_again
 from pipebench.watch.record.lines import LoaderFound
 from pipebench.watch.record.own_code import Place, owner, plain_name
@@ -27,12 +28,6 @@ from pipebench.watch.worker.stack_place import UNNAMED_SHARE, drilled
 
 _FEWEST = 20  # with fewer looks, every interval is wider than 20 %
 _SMALL = 0.05
-_FAR = 120  # lines of a function
-_LONG = 5000  # lines of a file
-_DEF = re.compile(r"\s*(?:(?:async\s+)?def|class)\s")
-
-Text = Callable[[str, int], str]
-"""The text of a line of a file, "" if there is none."""
 
 
 def drilled_rows(
@@ -41,7 +36,7 @@ def drilled_rows(
     """The rows that took more than a fifth of worker time, with the lines that their looks found."""
     found, again = _by_stage(run, looks), opened_again(run, looks)
     return tuple(
-        _row(run, one, seen, text, again.get(one.loader, frozenset()))
+        _row(run, one, seen, text, again.get(one.loader, frozenset()), calls_seen(run, one.loader, stages, text))
         for one in stages
         if one.worker_share > UNNAMED_SHARE
         if len(seen := found.get((one.loader, one.kind, one.name), [])) >= _FEWEST
@@ -63,7 +58,9 @@ def _by_stage(run: Run, looks: Looks) -> dict[tuple[int, str, str], list[Look]]:
     return found
 
 
-def _row(run: Run, stage: StageResult, looks: list[Look], text: Text, again: frozenset[str]) -> DrilledRow:
+def _row(
+    run: Run, stage: StageResult, looks: list[Look], text: Text, again: frozenset[str], calls: CallsSeen
+) -> DrilledRow:
     counts = Counter(one.place for one in looks)
     unread = counts.pop(None, 0)
     places: Counter[Place] = Counter()
@@ -79,7 +76,7 @@ def _row(run: Run, stage: StageResult, looks: list[Look], text: Text, again: fro
         with_known(one, row._replace(took_s=one.share * sample_s), text, files.get((one.file, one.line, one.calls), ""))
         for one in _lines(places, len(looks), text)
     )
-    lines = sorted(found, key=lambda one: -one.looks)
+    lines = sorted((with_calls(one, calls) for one in found), key=lambda one: -one.looks)
     return DrilledRow(stage.loader, stage.name, stage.kind, stage.worker_share, len(looks), unread, tuple(lines))
 
 
@@ -126,57 +123,14 @@ def with_known(line: DrilledLine, row: Line, text: Text, file: str = "") -> Dril
     """
     if not line.line or owner(line.file):
         return line
-    above = _function_above(line, text)
-    whole = statement([text(line.file, at) for at in range(line.line, line.line + LONGEST)])
-    row = row._replace(
-        text=whole, calls=line.calls, function=line.function, above=above, below=_function_below(line, above, text),
-        indent=_indent(text(line.file, line.line)), given=_given(line.file, text), again=bool(file),
+    row = around(line.file, line.line, text)._replace(
+        calls=line.calls, function=line.function, stage=row.stage, kind=row.kind, models=row.models,
+        iterable=row.iterable, dataset=row.dataset, took_s=row.took_s, again=bool(file),
     )  # fmt: skip
     found = known(row)
     if found is None:
         return line
     return replace(line, title=found.title, how=found.how, reread=file if found in (AGAIN, AGAIN_MADE) else "")
-
-
-def _function_above(line: DrilledLine, text: Text) -> list[str]:
-    """The lines of its function above a line, with its decorators. Of a long function, the last ones."""
-    found: list[str] = []
-    deep, in_head = _indent(text(line.file, line.line)), False
-    for at in range(line.line - 1, max(0, line.line - _FAR), -1):
-        one = text(line.file, at).rstrip()
-        if in_head and not one.lstrip().startswith("@"):
-            break
-        found.append(one)
-        in_head = in_head or (_DEF.match(one) is not None and _indent(one) < deep)
-    return found[::-1]
-
-
-def _function_below(line: DrilledLine, above: Sequence[str], text: Text) -> list[str]:
-    """The lines of its function below a line. `above` begins with the function's head."""
-    found: list[str] = []
-    head = min((_indent(one) for one in above if one), default=0)
-    for at in range(line.line + 1, line.line + _FAR):
-        one = text(line.file, at)
-        if not one or (one.strip() and _indent(one) <= head):
-            break
-        found.append(one.rstrip())
-    return found
-
-
-def _given(file: str, text: Text) -> list[str]:
-    """The statements of a file that give a name its value, each in one line."""
-    found = []
-    for at in range(1, _LONG):
-        one = text(file, at)
-        if not one:
-            break
-        if GIVES.match(one):
-            found.append(statement([one, *(text(file, at + more) for more in range(1, LONGEST))]))
-    return found
-
-
-def _indent(text: str) -> int:
-    return len(text) - len(text.lstrip())
 
 
 def interval(count: int, looks: int) -> tuple[float, float]:

@@ -53,6 +53,8 @@ _READS_ALL = re.compile(
     r"|\bread_(?:csv|json|parquet|excel|pickle|table|feather)\(|\.read(?:lines)?\(\s*\)|\bloadmat\("
 )
 _OF_FILE = re.compile(r"\.seek\(|\bmmap|\b(?:chunksize|iterator|skiprows|nrows|max_rows|offset|count|islice)\b")
+_GIVES_ONE = re.compile(r"(\w+)\s*=(?!=)")
+_ANY_WORK = Known(re.compile(r"(?!)"), "", ())  # what may not be done to an array before it is cut
 _GETTERS = ("__getitem__", "__iter__", "__next__")
 LONGEST = 6  # lines of one statement
 
@@ -92,6 +94,12 @@ def known(line: Line) -> Known | None:
         return AGAIN_MADE if line.function.endswith(".__init__") else AGAIN
     text = _resolved(line)
     return next((one for one in KNOWN if one.pattern.search(text) and _is_it(one, line, text)), None)
+
+
+def is_cut(line: Line) -> bool:
+    """Whether the line gives a name what it calls, of which below one part is taken, and nothing else is used."""
+    found = _GIVES_ONE.match(line.text)
+    return found is not None and "(" in line.text and _cut(_ANY_WORK, line, found[1])
 
 
 def statement(lines: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from pipebench.results.next_move import NextMove
 from pipebench.results.watched import StageResult, WatchResult
 from pipebench.watch.read.known_files import REDUCED
 from pipebench.watch.read.known_table import KNOWN, MODEL
+from pipebench.watch.read.needless import needless_line
 
 _OF_STAGE = 0.3  # of the stage that is to become cheaper
 _OF_SAMPLES = 0.5  # of the time in which samples are made, beside more workers
@@ -53,7 +54,8 @@ def with_known_line(move: NextMove, result: WatchResult, loader: int | None) -> 
     move = replace(move, title=largest.title, how=largest.how, line_share=largest.share)
     if (line := largest.line) is None:
         return replace(move, function="", file="", line=0)
-    return replace(move, function=line.function, file=line.file, line=line.line, reread=line.reread)
+    move = replace(move, reread=line.reread, needless=line.needless)
+    return _at_line(move, line)
 
 
 def _with_its_line(move: NextMove, result: WatchResult, loader: int | None) -> NextMove:
@@ -65,7 +67,11 @@ def _with_its_line(move: NextMove, result: WatchResult, loader: int | None) -> N
     share, line = max(lines, key=lambda one: one[0] * one[1].share, default=(0.0, None))
     if line is None or share * line.share < _UNKNOWN or share * line.low < _SURE:
         return move
-    return replace(move, line_share=share * line.share, function=line.function, file=line.file, line=line.line)
+    return _at_line(replace(move, line_share=share * line.share), line)
+
+
+def _at_line(move: NextMove, line: DrilledLine) -> NextMove:
+    return replace(move, function=line.function, file=line.file, line=line.line, times=line.times)
 
 
 def _computes(result: WatchResult, loader: int | None) -> bool:
@@ -133,6 +139,10 @@ def _known(result: WatchResult, loader: int | None, stage: str | None) -> Iterat
     """What is known of the lines of a loader: of one stage, or of all (None)."""
     for share, most in known((row * line.share, line) for row, line in _lines(result, loader, stage)):
         yield _Found(most.title, most.how, share, most)
+    for one in result.needless if stage is None else ():
+        if one.loader == loader:
+            line = needless_line(one)
+            yield _Found(line.title, line.how, one.share, line)
     parts = [one for one in result.stages if one.loader == loader and one.learned]
     if parts and (stage is None or stage in [one.name for one in parts]):
         yield _Found(MODEL.title, MODEL.how, sum(one.worker_share for one in parts), None)

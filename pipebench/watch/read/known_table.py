@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from pipebench.results.drilled import What
 from pipebench.watch.read.known_arrays import ARRAYS
 from pipebench.watch.read.known_files import FILES
 from pipebench.watch.read.known_row import Known
@@ -47,6 +48,33 @@ AGAIN_MADE = Known(
     READ,
     ("Each new object of this class reads it. Make one object for all samples, and keep it.",),
 )
+ONE_RESULT = Known(
+    re.compile(""),
+    "its result kept",
+    (
+        "Call it once, when the dataset or transform is made, or once for the same arguments (functools.lru_cache),",
+        "and keep what it gives; copy that where it is changed.",
+    ),
+)
+ONE_OBJECT = Known(
+    re.compile(""),
+    "one object for all samples",
+    ("Make it once, when the dataset or transform is made, and keep it, unless something changes it.",),
+)
+ONE_CALL = Known(
+    re.compile(""),
+    "one call in place of several",
+    ("Keep what it gives for as long as the sample is made, unless something changes it.",),
+)
+CUT_FIRST = Known(
+    re.compile(""),
+    "the part cut out first",
+    (
+        "Where a part of its input is enough, cut that out before. Or keep the result for other samples of",
+        "the same item.",
+    ),
+)
+NEEDLESS: dict[What, Known] = {"each": ONE_RESULT, "object": ONE_OBJECT, "before": ONE_CALL, "cut": CUT_FIRST}
 KNOWN = (
     *FILES,
     *ARRAYS,

@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Iterable
 
 from pipebench.results.drilled import DrilledLine
-from pipebench.watch.read.drilled import Text, with_known
+from pipebench.watch.read.drilled import with_known
 from pipebench.watch.read.in_loop import FEWEST
 from pipebench.watch.read.known_arrays import NESTED
 from pipebench.watch.read.known_lines import Line
 from pipebench.watch.read.known_table import KNOWN
+from pipebench.watch.read.lines_around import Text
 from pipebench.watch.record.trial_lines import LineLooks
 
 _KNOWN, _MOST = 0.3, 0.5  # of the looks: lines that are known to be slow by the same, and a line that is named

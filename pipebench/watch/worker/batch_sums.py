@@ -20,6 +20,7 @@ from pipebench.watch.record.sampling import followed
 from pipebench.watch.record.worker_lines import Collected, Content, LongSample, OneBatch, Shrunk, ToHandOver
 from pipebench.watch.worker import contents, pickling
 from pipebench.watch.worker.kept_open import Held
+from pipebench.watch.worker.repeated_calls import RepeatedCalls
 from pipebench.watch.worker.stack_place import Teller
 
 _SLOWEST = 10
@@ -65,6 +66,8 @@ class Sums:
         self.has_slowest = False  # the batch that is made has the slowest sample so far
         self.present: PresentSample | None = None  # of a worker: hears which sample, or which samples, are made
         self.held_open: Held | None = None
+        self.repeated = RepeatedCalls(recording, place.loader, place.first_pass)
+        self.looks_into: RepeatedCalls | None = None  # the next sample
         recording.before_stop.append(self.write)
         self._clear()
 
@@ -101,6 +104,15 @@ class Sums:
             self._keep_slow(spent, index)
         self.timer.file = None
 
+    def looking(self) -> RepeatedCalls | None:
+        """What looks into the sample that is made now; None if nothing does."""
+        found, self.looks_into = self.looks_into, None
+        try:
+            return found if found is not None and found.begins() else None
+        except Exception as error:  # as where `sys.setprofile` is forbidden
+            self.recording.fault("looking at the calls of a sample", error)
+            return None
+
     def several(self, samples: int) -> None:
         """Adds several samples that were made in one call. The time of each single sample is unknown."""
         self.samples += samples
@@ -134,6 +146,8 @@ class Sums:
         self.core_wait += core_wait
         self.failed += failed
         self.batches += made
+        if self.repeated.due(now - began):
+            self.looks_into = self.repeated
         self.unused += 0 if made else self.samples - self.before
         self.before = self.samples
         if self.room and made:

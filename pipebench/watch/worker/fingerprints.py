@@ -1,15 +1,28 @@
-"""A number for what a batch holds, by which batches of several workers are known to be the same."""
+"""A number for what a batch or another value holds, by which several are known to be the same."""
 
 from __future__ import annotations
 
+import mmap
+import pathlib
 import sys
+import types
 import zlib
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipebench.watch.record.from_handlers import forgiving
 
 _MOST_BYTES, _MOST = 1 << 20, 4096  # bytes, and objects, of a batch that are looked at
 _PLAIN = (str, bytes, int, float, bool)
+_SINGLE = (type(None), *_PLAIN)
+_SEVERAL = (dict, list, tuple)
+_MOST_WHOLE = 20_000  # objects of a value that is looked into as a whole
+
+
+class Whole(NamedTuple):
+    """A number for a whole value, and how many bytes it holds."""
+
+    number: int
+    bytes: int
 
 
 def fingerprint(batch: Any) -> int:
@@ -55,3 +68,102 @@ def _first(one: Any, most: int) -> Any:
         return one
     row = (one.size if isinstance(one.size, int) else one.numel()) // len(one)
     return one[: most // row + 1] if row else one
+
+
+def whole(value: Any, most: int) -> Whole | None:
+    """A number for all of a value; None if it holds an object of another kind, or more than `most` bytes.
+
+    What would be too much is not begun. No code of a user's own class runs.
+    """
+    found, held, waiting, seen = 1, 0, [value], 0
+    while waiting:
+        one = waiting.pop()
+        kind = type(one)
+        seen += 1 + (len(one) if kind in _SEVERAL else 0)
+        if seen > _MOST_WHOLE:
+            return None
+        if kind in _SEVERAL:
+            waiting += [*one.values(), *one.keys()] if kind is dict else one
+            found = zlib.crc32(f"{kind.__name__} of {len(one)}".encode(), found)
+            continue
+        form, data = _form_and_bytes(one, most - held)
+        if data is None:
+            return None
+        found, held = zlib.crc32(data, zlib.crc32(form.encode(), found)), held + len(data)
+    return Whole(found, held)
+
+
+def _form_and_bytes(one: Any, most: int) -> tuple[str, bytes | None]:
+    """What tells two values of the same bytes apart, and all bytes; None of a kind that is not looked into."""
+    kind = type(one)
+    if kind in _SINGLE:
+        if kind in (str, bytes) and 4 * len(one) > most:
+            return "", None
+        return kind.__name__, one if kind is bytes else repr(one).encode("utf-8", "backslashreplace")
+    if _is_told_by_repr(kind):
+        return kind.__qualname__, repr(one).encode("utf-8", "backslashreplace")
+    pictures = sys.modules.get("PIL.Image")
+    if pictures is not None and kind is pictures.Image:
+        width, height = one.size
+        return f"{one.size} {one.mode}", one.tobytes() if 4 * width * height <= most else None
+    size = size_of(one)
+    data = _bytes_of(one, most) if 0 < size <= most else None
+    return (f"{one.shape} {one.dtype}", data if len(data) == one.nbytes else None) if data is not None else ("", None)
+
+
+def _is_told_by_repr(kind: type) -> bool:
+    """Whether it is a path, a number of NumPy's, a dtype or a device."""
+    if kind in (pathlib.PosixPath, pathlib.PurePosixPath, range, slice, complex):
+        return True
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if torch is not None and kind in (torch.dtype, torch.device, torch.Size):
+        return True
+    return numpy is not None and kind.__module__ == "numpy" and issubclass(kind, (numpy.number, numpy.bool_))
+
+
+def size_of(value: Any) -> int:
+    """The bytes of the tensors and arrays in a value, as far as it consists of plain tuples, lists and dicts.
+
+    Of one that repeats a smaller memory, it is that memory; 0 of what is a part of a file.
+    """
+    size, waiting, seen = 0, [value], 0
+    while waiting:
+        one = waiting.pop()
+        kind = type(one)
+        if kind in _SEVERAL:
+            seen += len(one)
+            if seen > _MOST:
+                break
+            waiting += one.values() if kind is dict else one
+        else:
+            size += _held(one)
+    return size
+
+
+def _held(one: Any) -> int:
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None and type(one) is numpy.ndarray:
+        root = one
+        while type(root.base) is numpy.ndarray:
+            root = root.base
+        return 0 if isinstance(root.base, (numpy.memmap, mmap.mmap)) else min(one.nbytes, root.nbytes)
+    if torch is not None and type(one) is torch.Tensor and one.device.type == "cpu" and one.layout == torch.strided:
+        memory = one.untyped_storage()
+        return 0 if getattr(memory, "filename", None) else min(one.nbytes, memory.nbytes())
+    return 0
+
+
+def number_of(one: Any) -> int | None:
+    """A number for a class, a module, or a function that holds nothing of its own; None of everything else."""
+    kind = type(one)
+    if kind is types.ModuleType:
+        return zlib.crc32(str(vars(one).get("__name__")).encode())
+    if kind is type:
+        return zlib.crc32(f"{vars(one).get('__module__')}.{one.__qualname__}".encode())
+    if kind is types.BuiltinFunctionType:
+        holder = one.__self__
+        return zlib.crc32(one.__qualname__.encode()) if holder is None or type(holder) is types.ModuleType else None
+    if kind is not types.FunctionType or one.__closure__ or one.__defaults__ or one.__kwdefaults__:
+        return None
+    code = one.__code__
+    return zlib.crc32(f"{code.co_filename}:{code.co_firstlineno} {one.__qualname__}".encode())

@@ -14,6 +14,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from pipebench.watch.record import profilers
 from pipebench.watch.record.from_handlers import forgiving, from_a_handler
 from pipebench.watch.record.positions import Positions, moved, positions, received
 from pipebench.watch.record.recording import Recording
@@ -51,7 +52,7 @@ class Held:
         if self._left:
             self._before = self._now(positions), self._now(received)
             self._calls = 0
-            if sys.getprofile() is None:
+            if profilers.is_free():
                 sys.setprofile(self._called)
 
     def end(self, recording: Recording) -> None:

@@ -41,12 +41,18 @@ class _Dataset:
             sums.present.note(index)
         before = timer.switch(self._stage)
         began = timer.last
+        several = self._lists and isinstance(index, list)
+        looks = found = None
         try:
+            if sums.looks_into is not None and not several:
+                looks = sums.looking()
             found = self._dataset[index]
         finally:
             timer.switch(before)
-        if self._lists and isinstance(index, list):
-            sums.several(len(index))
+            if looks is not None:
+                looks.ends(index, found)
+        if several or looks is not None:  # what looking took is not the sample's
+            sums.several(len(index) if several else 1)
         else:
             sums.sample(began, timer.last, index)
         return found
@@ -108,19 +114,26 @@ class _Iterator(Passing):
         timer = local.timer
         if timer is None:
             return next(self._iterator)
-        before = timer.switch(self._stage)
+        sums, before = self._sums, timer.switch(self._stage)
         began = timer.last
+        looks = found = None
         try:
+            if sums.looks_into is not None and not self._batches and timer.batched is None:
+                looks = sums.looking()
             found = next(self._iterator)
         finally:
             timer.switch(before)
+            if looks is not None:
+                looks.ends((sums.place.worker, sums.round, sums.number, sums.samples), found)
         if self._batches:
             self._sums.several(contents.samples_in(found))
-        elif timer.batched is None:
-            self._sums.sample(began, timer.last, _key_of(found, self._sums))
-        else:
+        elif timer.batched is not None:
             self._sums.several(timer.batched)
             timer.batched = 0
+        elif looks is not None:
+            self._sums.several(1)
+        else:
+            self._sums.sample(began, timer.last, _key_of(found, self._sums))
         return found
 
 

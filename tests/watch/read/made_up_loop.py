@@ -34,7 +34,7 @@ def host(foreign: float, machine_cores: int) -> HostUse:
 
 def result(loader: LoaderResult, cores: float = 2.0, wait_s: float = 0.012, **more: Any) -> WatchResult:
     """A loop that waits 60 % of its time for the batches of one loader."""
-    found: dict[str, Any] = dict.fromkeys(WatchResult.__dataclass_fields__)
+    found: dict[str, Any] = dict.fromkeys(WatchResult.__dataclass_fields__) | {"needless": ()}
     loop = (PhaseResult("wait", wait_s, 0.6), PhaseResult("forward", wait_s / 1.5, 0.4))
     found |= {
         "loaders": (loader,), "loaders_in_loop": (1,), "loop": loop, "iterations": 100, "wait_share": 0.6,

@@ -163,14 +163,14 @@ def test_a_rank_among_others_has_its_line_too() -> None:
 
 def test_what_the_next_step_does_not_say_stands_below_the_lines() -> None:
     run = _watched(_line(0.2), _line(0.5, ""))
-    shown = layout.text(list(all_drilled(run.drilled, {1}, None, full=False)), width=200)
+    shown = layout.text(list(all_drilled(run, {1}, full=False)), width=200)
     said = "Change clips.py:47 (Clips.__getitem__) to columns as arrays. pandas builds an object for each row. Take the"
     assert said in shown
     assert said not in layout.text(
-        list(all_drilled(run.drilled, {1}, replace(MORE, title=TITLE), full=False)), width=200
+        list(all_drilled(replace(run, next_move=replace(MORE, title=TITLE)), {1}, full=False)), width=200
     )
     small = _watched(_line(0.14), _line(0.5, ""))
-    assert said not in layout.text(list(all_drilled(small.drilled, {1}, None, full=False)), width=200)
+    assert said not in layout.text(list(all_drilled(small, {1}, full=False)), width=200)
 
 
 UNKNOWN = "make clips.py:47 (Clips.__getitem__, 81 % of making samples) cheaper."

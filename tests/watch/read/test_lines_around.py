@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pipebench.results.drilled import DrilledLine
-from pipebench.watch.read.drilled import _function_above, _function_below, _given
+from pipebench.watch.read.lines_around import function_above, function_below, given
 
 SOURCE = """\
 import json
@@ -19,17 +18,15 @@ class Clips:
 
 def test_the_lines_above_are_those_of_the_function() -> None:
     lines = ["", *SOURCE.splitlines(keepends=True)]
-    line = DrilledLine("data.py", "Clips.boxes", 8, "", "", 1, 1.0, 1.0, 1.0)
-    found = _function_above(line, lambda file, at: lines[at])
+    found = function_above("data.py", 8, lambda file, at: lines[at])
     assert [one.strip() for one in found] == ["@cached", "def boxes(self, i):", "with open(self.path) as f:"]
 
 
 def test_the_lines_below_end_with_the_function() -> None:
     lines = ["", *SOURCE.splitlines(keepends=True), ""]
     for at, below in ((4, []), (7, ["            return json.load(f)"])):
-        line = DrilledLine("data.py", "Clips.boxes", at, "", "", 1, 1.0, 1.0, 1.0)
-        above = _function_above(line, lambda file, at: lines[at])
-        assert _function_below(line, above, lambda file, at: lines[at]) == below
+        above = function_above("data.py", at, lambda file, at: lines[at])
+        assert function_below("data.py", at, above, lambda file, at: lines[at]) == below
 
 
 def test_the_statements_that_give_a_name_its_value_are_those_of_the_file() -> None:
@@ -38,5 +35,5 @@ def test_the_statements_that_give_a_name_its_value_are_those_of_the_file() -> No
             "        ]", "        self.a, self.b = [], {}", "        if self.a == 1:", "            print(a=2)"]
     # fmt: on
     lines = [f"{one}\n" for one in text]
-    found = _given("data.py", lambda file, at: lines[at] if at < len(lines) else "")
+    found = given("data.py", lambda file, at: lines[at] if at < len(lines) else "")
     assert found == ["self.items = [ 1 for _ in f ]", "self.a, self.b = [], {}"]

@@ -1,0 +1,68 @@
+"""The text around a line of a source file: its function above and below, and what the file gives names. Pure.
+
+But for the text itself, which is asked for line by line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from pipebench.watch.read.known_lines import GIVES, LONGEST, Line, statement
+
+_FAR = 120  # lines of a function
+_LONG = 5000  # lines of a file
+_DEF = re.compile(r"\s*(?:(?:async\s+)?def|class)\s")
+
+Text = Callable[[str, int], str]
+"""The text of a line of a file, "" if there is none."""
+
+
+def around(file: str, line: int, text: Text) -> Line:
+    """A line with what is around it. What is known of its row is still missing."""
+    above = function_above(file, line, text)
+    whole = statement([text(file, at) for at in range(line, line + LONGEST)])
+    below = function_below(file, line, above, text)
+    indent = _indent(text(file, line))
+    return Line(whole, "", "", "", indent=indent, above=above, below=below, given=given(file, text))
+
+
+def function_above(file: str, line: int, text: Text) -> list[str]:
+    """The lines of its function above a line, with its decorators. Of a long function, the last ones."""
+    found: list[str] = []
+    deep, in_head = _indent(text(file, line)), False
+    for at in range(line - 1, max(0, line - _FAR), -1):
+        one = text(file, at).rstrip()
+        if in_head and not one.lstrip().startswith("@"):
+            break
+        found.append(one)
+        in_head = in_head or (_DEF.match(one) is not None and _indent(one) < deep)
+    return found[::-1]
+
+
+def function_below(file: str, line: int, above: Sequence[str], text: Text) -> list[str]:
+    """The lines of its function below a line. `above` begins with the function's head."""
+    found: list[str] = []
+    head = min((_indent(one) for one in above if one), default=0)
+    for at in range(line + 1, line + _FAR):
+        one = text(file, at)
+        if not one or (one.strip() and _indent(one) <= head):
+            break
+        found.append(one.rstrip())
+    return found
+
+
+def given(file: str, text: Text) -> list[str]:
+    """The statements of a file that give a name its value, each in one line."""
+    found = []
+    for at in range(1, _LONG):
+        one = text(file, at)
+        if not one:
+            break
+        if GIVES.match(one):
+            found.append(statement([one, *(text(file, at + more) for more in range(1, LONGEST))]))
+    return found
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())

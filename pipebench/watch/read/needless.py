@@ -1,0 +1,150 @@
+"""Says which functions did more than their samples needed, and how often lines call something in a sample. Pure.
+
+From the samples whose calls were told, see `worker/repeated_calls.py`. A function gave the same if all its arguments
+and all that it gave were the same in each of them, byte by byte. It gave too much if its result is larger than the
+whole sample, and the text below its call cuts a part out of it and uses nothing else.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import NamedTuple
+
+from pipebench.results.drilled import DrilledLine, DrilledRow, NeedlessCall, What
+from pipebench.results.watched import StageResult
+from pipebench.watch.read.gather import Run
+from pipebench.watch.read.known_lines import is_cut
+from pipebench.watch.read.known_table import NEEDLESS
+from pipebench.watch.read.lines_around import Text, around
+from pipebench.watch.record.own_code import owner
+from pipebench.watch.record.sample_calls import FunctionCalls, SampleCalls
+
+_FEWEST = 3  # samples that were compared
+_PART = 0.1  # of these samples
+_AGAIN = 0.4  # of the calls
+_LARGER = 3  # times as large as the sample
+_TOLD = 0.5  # of what it takes: then the lines that looks found tell it
+_MADE = "__init__"
+
+
+class Needless(NamedTuple):
+    """A function that did more than was needed: one of its calls, and what is told of it."""
+
+    its: FunctionCalls
+    told: NeedlessCall
+
+    def holds(self, file: str, line: int) -> bool:
+        """Whether a line is one of the function's own."""
+        return file == self.its.file and self.its.first <= line <= self.its.last
+
+
+class CallsSeen(NamedTuple):
+    """Of one loader: what was needless, the longest first, and the calls of a line in one sample."""
+
+    needless: tuple[Needless, ...]
+    of_lines: dict[tuple[str, int], int]
+
+
+def calls_seen(run: Run, loader: int, stages: Sequence[StageResult], text: Text = linecache.getline) -> CallsSeen:
+    """What the calls in some samples of a loader showed. `stages` are its rows: samples are not all of them."""
+    lines = [one for process in run.processes for one in process.of(SampleCalls) if one.loader == loader]
+    of_lines: dict[tuple[str, int], int] = {}
+    for one in (each for line in lines for each in line.lines):
+        of_lines[one.file, one.line] = max(one.calls, of_lines.get((one.file, one.line), 0))
+    compared = [one for one in lines if one.functions]
+    enough = len({one.sample for one in compared}) >= _FEWEST
+    part = 1 - sum(one.worker_share for one in stages if one.loader == loader and one.kind == "collate")
+    found = sorted(_needless(compared, text, part) if enough else (), key=lambda one: -one.told.share)
+    return CallsSeen(tuple(_outermost(found)), of_lines)
+
+
+def _needless(compared: Sequence[SampleCalls], text: Text, part: float) -> Iterator[Needless]:
+    by_function: dict[tuple[str, str, int], list[FunctionCalls]] = {}
+    for one in (each for line in compared for each in line.functions):
+        by_function.setdefault((one.file, one.name, one.first), []).append(one)
+    whole = sum(one.spent_ns for one in compared)
+    kept = fmean(one.sample_bytes for one in compared)
+    for same in by_function.values():
+        spent, larger = sum(one.spent_ns for one in same), fmean(one.result_bytes for one in same)
+        what = _what(same, compared, text)
+        of_its = {"before": sum(one.again_ns for one in same) / max(1, spent), "cut": 1 - kept / max(1.0, larger)}
+        saves = of_its.get(what or "", 1.0)
+        rough = any(one.rough for one in same)
+        if what is not None and (rough or saves * spent >= _PART * whole):
+            counts = len(same), sum(one.calls for one in same), sum(one.again for one in same)
+            share = 0.0 if rough else part * saves * spent / whole
+            place = _name(same[0]), same[0].at_file, same[0].at_line
+            yield Needless(same[0], NeedlessCall(what, *place, *counts, larger, kept, saves, share, compared[0].loader))
+
+
+def _what(same: Sequence[FunctionCalls], compared: Sequence[SampleCalls], text: Text) -> What | None:
+    """What these calls of a function did that was not needed; None: nothing that is known, or that can be changed."""
+    if any(owner(one.at_file) or not one.at_file for one in same):
+        return None
+    known = len(same) == len(compared) and all(one.given and one.gave for one in same)
+    if known and len({(one.given, one.gave) for one in same}) == 1:
+        return "object" if same[0].name.rpartition(".")[2] == _MADE else "each"
+    if len(same) < _FEWEST:
+        return None
+    if sum(one.again for one in same) >= _AGAIN * sum(one.calls for one in same):
+        return "before"
+    small, large = min(one.sample_bytes for one in compared), min(one.result_bytes for one in same)
+    alike = max(one.sample_bytes for one in compared) <= large / _LARGER
+    places = {(one.at_file, one.at_line) for one in same}
+    if not (small and alike) or len(places) > 1 or any(one.several for one in same):
+        return None
+    return "cut" if is_cut(around(same[0].at_file, same[0].at_line, text)) else None
+
+
+def _name(one: FunctionCalls) -> str:
+    """A function as its reader knows it: one of a library with the library's name."""
+    return ".".join(part for part in (owner(one.file), one.name.removesuffix(f".{_MADE}")) if part)
+
+
+def _outermost(found: Sequence[Needless]) -> Iterator[Needless]:
+    """Those that no other one calls: what is called by what is needless is needless, too."""
+    for nth, one in enumerate(found):
+        around_it = (other for other in found[:nth] if other.told.what != "cut")
+        if not any(other.holds(one.its.at_file, one.its.at_line) for other in around_it):
+            yield one
+
+
+def _at(line: DrilledLine, seen: CallsSeen) -> NeedlessCall | None:
+    """What is needless there: the user's function that the line is in, or the library's function that it calls."""
+    for one in seen.needless:
+        its, library = one.its, owner(one.its.file)
+        there = line.file == its.at_file and (its.several or line.line == its.at_line)
+        if library and there and line.calls == f"{library}.{its.name}":
+            return one.told
+        if one.holds(line.file, line.line):
+            return one.told
+    return None
+
+
+def with_calls(line: DrilledLine, seen: CallsSeen) -> DrilledLine:
+    """The line with how often it called in a sample, and with what is written in place of what is needless in it."""
+    line = replace(line, times=seen.of_lines.get((line.file, line.line), 0))
+    found = None if line.reread else _at(line, seen)
+    return line if found is None else needless_line(found, line)
+
+
+def needless_line(found: NeedlessCall, line: DrilledLine | None = None) -> DrilledLine:
+    """A line with what is written in place of what is needless: by itself, where no look found it."""
+    if line is None:
+        line = DrilledLine(found.file, "", found.line, found.function, "", 0, found.share, found.share, found.share)
+    instead = NEEDLESS[found.what]
+    return replace(line, title=instead.title, how=instead.how, needless=found)
+
+
+def needless_elsewhere(
+    run: Run, stages: Sequence[StageResult], drilled: Sequence[DrilledRow], text: Text = linecache.getline
+) -> Iterator[NeedlessCall]:
+    """What is needless in functions of whose lines looks found none, or few: their time has other rows."""
+    for loader in run.loaders:
+        for _, told in calls_seen(run, loader, stages, text).needless:
+            lines = ((row.worker_share, line) for row in drilled for line in row.lines if line.needless == told)
+            if sum(share * line.share * told.saves for share, line in lines) < _TOLD * told.share:
+                yield told
