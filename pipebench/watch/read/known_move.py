@@ -18,6 +18,7 @@ from pipebench.watch.read.known_table import KNOWN, MODEL
 from pipebench.watch.read.needless import needless_line
 
 _OF_STAGE = 0.3  # of the stage that is to become cheaper
+_OF_OTHER = 0.6  # of what that stage takes, in lines of other stages, where nothing is known of its own
 _OF_SAMPLES = 0.5  # of the time in which samples are made, beside more workers
 _UNKNOWN = 0.5  # of the time in which samples are made, of a line of which nothing is known
 _SURE = 0.3  # the same, at least, as its looks say
@@ -41,9 +42,9 @@ class _Found(NamedTuple):
 def with_known_line(move: NextMove, result: WatchResult, loader: int | None) -> NextMove:
     """The same move, with the line of this loader's samples that has a large share of what the move is about."""
     if move.action == "make-stage-cheaper" and move.stage is not None:
-        found = [
-            one for one in _known(result, loader, move.stage) if one.share >= _OF_STAGE * _share(result, loader, move)
-        ]
+        stage = _share(result, loader, move)
+        found = [one for one in _known(result, loader, move.stage) if one.share >= _OF_STAGE * stage]
+        found = found or [one for one in _known(result, loader, None) if one.share >= _OF_OTHER * stage]
     elif move.action in (*_BESIDE, "make-stage-cheaper"):
         found = [one for one in _known(result, loader, None) if one.share >= _OF_SAMPLES]
     else:

@@ -13,7 +13,7 @@ from pipebench.render.watch_causes import SENTENCES
 from pipebench.render.watch_drilled import all_drilled
 from pipebench.render.watch_verdict import next_move
 from pipebench.results.account import Account, AccountRow, Cause
-from pipebench.results.drilled import DrilledLine, DrilledRow
+from pipebench.results.drilled import DrilledLine, DrilledRow, NeedlessCall
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import StageResult, Verdict, WatchResult
 from pipebench.stats import Speedup
@@ -54,6 +54,24 @@ def test_a_cheaper_stage_is_made_by_its_line() -> None:
     assert "make Clips.__getitem__ cheaper" in _said(CHEAPER, _watched(_line(0.25)))
     other = replace(CHEAPER, stage="Image.load")
     assert "make Image.load cheaper" in _said(other, _watched(_line(0.4)))
+
+
+def test_lines_of_another_stage_are_named_before_a_stage_of_which_nothing_is_known() -> None:
+    other, run = replace(CHEAPER, stage="Image.load"), _watched(_line(0.4))  # 36 % of making samples
+    for share, told in ((0.59, True), (0.61, False)):
+        stage = StageResult("Image.load", "decode", 1, 100, 0.01, share)
+        said = _said(other, replace(run, stages=(*run.stages, stage)))
+        assert (said == KNOWN.format("36 %")) is told
+
+
+def test_what_is_needless_elsewhere_is_named_with_its_place() -> None:
+    load = NeedlessCall("before", "load", "/me/data.py", 30, 3, 6, 3, 0, 0, 0.5, 0.3, 1)
+    run = replace(_watched(_line(0.1)), needless=(load, replace(load, loader=2, share=0.9)))
+    stage = StageResult("Image.load", "decode", 1, 100, 0.01, 0.4)
+    said = _said(replace(CHEAPER, stage="Image.load"), replace(run, stages=(*run.stages, stage)))
+    assert said.startswith(
+        "Next: change data.py:30 (30 % of making samples) to one call in place of several. Of 6 calls"
+    )
 
 
 def test_a_file_that_is_read_again_and_again_is_named() -> None:
@@ -108,7 +126,9 @@ def test_a_neural_network_has_its_layers_as_rows() -> None:
     assert _said(FIRST, replace(_watched(), stages=plain)) == next_move(FIRST)
     cheaper = replace(CHEAPER, stage="Conv2d (1 of 2)")
     assert "the model for whole batches" in _said(cheaper, replace(_watched(), stages=parts))
-    assert "make Image.load cheaper" in _said(replace(CHEAPER, stage="Image.load"), replace(_watched(), stages=parts))
+    loads = StageResult("Image.load", "decode", 1, 9, 0.1, 0.39)
+    other = _said(replace(CHEAPER, stage="Image.load"), replace(_watched(), stages=(*parts, loads)))
+    assert "(60 % of making samples) to the model for whole batches" in other
 
 
 def test_a_line_is_a_step_where_faster_loading_could_save_most() -> None:
