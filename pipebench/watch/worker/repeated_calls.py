@@ -275,13 +275,13 @@ class RepeatedCalls:
     def _longest(self, whole_ns: int) -> list[types.CodeType]:
         """The functions that take a part of the sample that counts, and that can be compared.
 
-        Before Python 3.13, who reads the arguments of a function that shares variables with another one may set these
+        Before Python 3.13, who reads the arguments of a function that uses the variables of another one may set these
         back to what they were.
         """
         found = []
         for key, spent in self._spent.most_common():
             code = self._codes[key]
-            shares = sys.version_info < (3, 13) and ({*code.co_freevars} - {_OF_SUPER} or code.co_cellvars)
+            shares = sys.version_info < (3, 13) and {*code.co_freevars} - {_OF_SUPER}
             left_out = key not in self._by_users or shares or is_ours(code.co_filename) or _is_made(code)
             if spent >= _PART * whole_ns and self._calls[key] <= _MOST_CALLS and not left_out:
                 found.append(code)

@@ -194,15 +194,15 @@ def test_it_recurses_once() -> None:
     assert [one[:2] for one in _of("deep", _looked_into(lambda index: deep(5)))] == [(1, 0)] * 3
 
 
-def test_what_shares_variables_is_left_alone_before_3_13() -> None:
-    lines = _looked_into(lambda index: around_one(index))
-    assert bool(_of("around_one", lines)) == (sys.version_info >= (3, 13))
-    assert _of("table", lines)
+def test_what_uses_variables_of_another_function_is_left_alone_before_3_13() -> None:
+    lines = _looked_into(lambda index: around_one(40))
+    assert bool(_of("inner", lines)) == (sys.version_info >= (3, 13))
+    assert len(_of("around_one", lines)) == len(_of("table", lines)) == 3
 
 
-def around_one(index: int) -> np.ndarray:
+def around_one(size: int) -> np.ndarray:
     def inner() -> np.ndarray:
-        return table(40) + index
+        return table(size) + 1
 
     return inner()
 
