@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import mmap
 import pathlib
 import sys
@@ -14,8 +15,13 @@ from pipebench.watch.record.from_handlers import forgiving
 _MOST_BYTES, _MOST = 1 << 20, 4096  # bytes, and objects, of a batch that are looked at
 _PLAIN = (str, bytes, int, float, bool)
 _SINGLE = (type(None), *_PLAIN)
-_SEVERAL = (dict, list, tuple)
+_NAMED = (dict, collections.OrderedDict)
+_SEVERAL = (*_NAMED, list, tuple)
 _MOST_WHOLE = 20_000  # objects of a value that is looked into as a whole
+
+
+class _Plain:
+    """An object that has nothing but its dictionary."""
 
 
 class Whole(NamedTuple):
@@ -70,12 +76,14 @@ def _first(one: Any, most: int) -> Any:
     return one[: most // row + 1] if row else one
 
 
-def whole(value: Any, most: int) -> Whole | None:
+def whole(value: Any, most: int, deep: bool = False) -> Whole | None:
     """A number for all of a value; None if it holds an object of another kind, or more than `most` bytes.
 
-    What would be too much is not begun. No code of a user's own class runs.
+    What would be too much is not begun. No code of a user's own class runs. `deep`: objects of other kinds count by
+    their attributes, if they have no others than those in their dictionary.
     """
     found, held, waiting, seen = 1, 0, [value], 0
+    met: set[int] = set()
     while waiting:
         one = waiting.pop()
         kind = type(one)
@@ -83,14 +91,30 @@ def whole(value: Any, most: int) -> Whole | None:
         if seen > _MOST_WHOLE:
             return None
         if kind in _SEVERAL:
-            waiting += [*one.values(), *one.keys()] if kind is dict else one
+            waiting += [*one.values(), *one.keys()] if kind in _NAMED else one
             found = zlib.crc32(f"{kind.__name__} of {len(one)}".encode(), found)
             continue
         form, data = _form_and_bytes(one, most - held)
+        if data is None and deep and (attributes := _attributes(one)) is not None:
+            form, data = kind.__qualname__, b""
+            if id(one) not in met:
+                met.add(id(one))
+                waiting.append(attributes)
         if data is None:
             return None
         found, held = zlib.crc32(data, zlib.crc32(form.encode(), found)), held + len(data)
     return Whole(found, held)
+
+
+def _attributes(one: Any) -> dict[str, Any] | None:
+    """What an object has in its dictionary; None if its type, or one that it inherits from, keeps more elsewhere."""
+    if type(one).__basicsize__ != _Plain.__basicsize__:
+        return None
+    try:
+        found = object.__getattribute__(one, "__dict__")
+    except AttributeError:  # it has slots
+        return None
+    return dict(found) if type(found) is dict else None
 
 
 def _form_and_bytes(one: Any, most: int) -> tuple[str, bytes | None]:
@@ -100,6 +124,10 @@ def _form_and_bytes(one: Any, most: int) -> tuple[str, bytes | None]:
         if kind in (str, bytes) and 4 * len(one) > most:
             return "", None
         return kind.__name__, one if kind is bytes else repr(one).encode("utf-8", "backslashreplace")
+    if kind in (set, frozenset):
+        return _of_set(one, most)
+    if (number := number_of(one)) is not None:
+        return str(number), b""
     if _is_told_by_repr(kind):
         return kind.__qualname__, repr(one).encode("utf-8", "backslashreplace")
     pictures = sys.modules.get("PIL.Image")
@@ -109,6 +137,13 @@ def _form_and_bytes(one: Any, most: int) -> tuple[str, bytes | None]:
     size = size_of(one)
     data = _bytes_of(one, most) if 0 < size <= most else None
     return (f"{one.shape} {one.dtype}", data if len(data) == one.nbytes else None) if data is not None else ("", None)
+
+
+def _of_set(several: Any, most: int) -> tuple[str, bytes | None]:
+    if len(several) > _MOST or not all(type(one) in _SINGLE for one in several):
+        return "", None
+    data = " ".join(sorted(map(repr, several))).encode("utf-8", "backslashreplace")
+    return type(several).__name__, data if len(data) <= most else None
 
 
 def _is_told_by_repr(kind: type) -> bool:
@@ -134,7 +169,7 @@ def size_of(value: Any) -> int:
             seen += len(one)
             if seen > _MOST:
                 break
-            waiting += one.values() if kind is dict else one
+            waiting += one.values() if kind in _NAMED else one
         else:
             size += _held(one)
     return size

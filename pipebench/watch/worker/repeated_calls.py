@@ -23,7 +23,7 @@ from pipebench.watch.record.patches import is_ours
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sample_calls import FunctionCalls, LineCalls, SampleCalls
 from pipebench.watch.worker.draws import drew_since, random_state
-from pipebench.watch.worker.fingerprints import number_of, size_of, whole
+from pipebench.watch.worker.fingerprints import size_of, whole
 
 _SAMPLES = 4
 _FIRST_NS = 1_000_000_000  # of making batches, before the first of these samples; each next one comes after twice that
@@ -33,6 +33,7 @@ _OWN_NS = 50_000_000  # of our own work in a sample
 _PART = 0.05  # of the sample, in a function that takes long
 _MOST_FUNCTIONS, _MOST_LINES = 16, 20
 _MOST_CALLS = 100  # in a sample, of a function that is compared
+_MOST_DRAWS = 16  # of them, of which it is looked whether they draw random numbers: of others nothing is known
 _FEWEST_CALLS = 3  # of a line
 _TRIED = 200  # calls, to learn what it takes to be told of one
 _LAZY = 0x20 | 0x80 | 0x200  # generators and coroutines: each of their items is told as a call
@@ -47,12 +48,13 @@ _INSTALLED = ("site-packages", "dist-packages")
 class _Open:
     """A call that has not returned yet. What was counted up to its begin is in `events` and `own_ns`."""
 
-    __slots__ = ("at", "began", "code", "events", "given", "own_ns", "states")
+    __slots__ = ("at", "began", "code", "events", "given", "made", "own_ns", "states")
 
     def __init__(self, code: types.CodeType, at: tuple[str, int]) -> None:
         self.code, self.at = code, at
         self.began = self.events = self.own_ns = self.given = 0
-        self.states: Any = None  # of random numbers, before an object was made
+        self.states: Any = None  # of random numbers
+        self.made: Any = None  # the object, of an `__init__`
 
 
 class _Told:
@@ -119,6 +121,7 @@ class RepeatedCalls:
         self._by_users: set[int] = set()  # the functions that the user's own code calls: others he cannot change
         self._lines: Counter[tuple[int, int, object]] = Counter()
         self._found: dict[int, _Told] = {}
+        self._made: list[tuple[int, Any, int]] = []  # objects that this sample has made
         self._bytes = _MOST_BYTES
         self._began = perf_counter_ns()
 
@@ -187,8 +190,7 @@ class RepeatedCalls:
                     return
                 self._open.append(one)
                 with forgiving():  # arguments may be objects of any kind
-                    one.given = self._arguments(frame)
-                    one.states = random_state() if code.co_name == _MADE else None
+                    self._takes_in(one, frame)
                 one.events = self._events
                 self._own_ns += perf_counter_ns() - now
                 one.began, one.own_ns = perf_counter_ns(), self._own_ns
@@ -199,6 +201,15 @@ class RepeatedCalls:
         except RecursionError:
             sys.setprofile(None)
 
+    def _takes_in(self, one: _Open, frame: types.FrameType) -> None:
+        key = id(one.code)
+        one.given = self._arguments(frame)
+        told = self._found.get(key)
+        if one.given and (told is None or told.calls < _MOST_DRAWS):
+            one.states = random_state()
+        if one.given and one.code.co_name == _MADE:
+            one.made = frame.f_locals.get("self")
+
     def _add(self, one: _Open, now: int, given: Any) -> None:
         key = id(one.code)
         told = self._found.setdefault(key, _Told(one))
@@ -207,7 +218,7 @@ class RepeatedCalls:
         of_events = self._event_ns * (self._events - one.events)
         spent = max(0, now - one.began - (self._own_ns - one.own_ns) - int(of_events))
         made = one.code.co_name == _MADE
-        gave = int(not drew_since(one.states)) if made else self._result(key, given)
+        gave = self._gave(one, key, given)
         again = bool(one.given and gave and not made and (one.given, gave) in told.seen)
         told.seen.add((one.given, gave))
         told.calls, told.again, told.spent = told.calls + 1, told.again + again, told.spent + spent
@@ -217,6 +228,19 @@ class RepeatedCalls:
         told.given, told.gave = _together(told.given, one.given), _together(told.gave, gave)
         told.bytes = max(told.bytes, size_of(given))
         told.several = told.several or one.at != told.at
+
+    def _gave(self, one: _Open, key: int, given: Any) -> int:
+        """A number for what a call gave or made; 0: it is not known, or random numbers were drawn for it."""
+        if one.states is None or drew_since(one.states):
+            return 0
+        if one.code.co_name != _MADE:
+            return self._result(key, given)
+        found = whole(one.made, self._bytes, deep=True)
+        if found is None:
+            return 0
+        self._bytes -= found.bytes
+        self._made.append((key, one.made, found.number))
+        return found.number
 
     def _result(self, key: int, given: Any) -> int:
         if (key, True) in self._unknown:
@@ -251,15 +275,12 @@ class RepeatedCalls:
                     return 0  # of a class that it inherits from
                 number = _together(number, zlib.crc32(type(one).__qualname__.encode()))
                 continue
-            found = number_of(one)
-            if found is None:
-                known = whole(one, self._bytes)
-                if known is None:
-                    self._is_unknown(id(code), False)
-                    return 0
-                self._bytes -= known.bytes
-                found = known.number
-            number = _together(number, found)
+            known = whole(one, self._bytes)
+            if known is None:
+                self._is_unknown(id(code), False)
+                return 0
+            self._bytes -= known.bytes
+            number = _together(number, known.number)
         return number
 
     def _note(self, index: object, sample: object, now: int) -> None:
@@ -268,6 +289,10 @@ class RepeatedCalls:
             self._long = {id(one): one for one in self._longest(spent)}
             if not self._long:
                 self._left = 0
+        for key, made, before in self._made:
+            found = whole(made, _MOST_BYTES, deep=True)
+            if found is None or found.number != before:
+                self._found[key].results_known = False  # it was changed, so each sample needs one of its own
         functions = [_as_line(one) for one in self._found.values()]
         number = zlib.crc32((text_of(index) or "").encode("utf-8", "backslashreplace"))
         self._recording.write(SampleCalls(self._loader, number, spent, functions, self._many(), size_of(sample)))

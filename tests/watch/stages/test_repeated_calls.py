@@ -67,6 +67,7 @@ def of_sample(index: int) -> np.ndarray:
 def _every_function_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     longest = RepeatedCalls._longest
     monkeypatch.setattr(repeated_calls, "_PART", -1.0)
+    monkeypatch.setattr(RepeatedCalls, "_learnt", lambda self: 0.0)  # no time depends on this machine
     monkeypatch.setattr(
         RepeatedCalls, "_longest", lambda self, ns: [one for one in longest(self, ns) if one.co_filename == __file__]
     )
@@ -140,6 +141,24 @@ def test_the_bytes_of_a_result_and_of_the_sample_are_counted() -> None:
     assert [one.sample_bytes for one in lines] == [40 * 10 * 8 + 12] * 4
     found = {one.name: one.result_bytes for one in lines[1].functions}
     assert found["table"] == 40 * 40 * 8 and found["of_sample"] == 300 * 300 * 8
+
+
+def test_an_object_that_the_sample_changes_is_needed() -> None:
+    def paints(index: int) -> np.ndarray:
+        canvas = Bank(40)
+        canvas.table[index] = 3.0
+        return canvas.table
+
+    assert [gave for *_, gave in _of("Bank.__init__", _looked_into(paints))] == [0] * 3
+
+
+def rarely(size: int) -> np.ndarray:
+    return table(size) if np.random.rand() < 2 else drawn(size)
+
+
+def test_what_draws_random_numbers_may_give_something_else() -> None:
+    found = _of("rarely", _looked_into(lambda index: [rarely(40), rarely(40)]))
+    assert [(again, gave) for _, again, _, gave in found] == [(0, 0)] * 3
 
 
 def test_a_sample_that_calls_the_same_again() -> None:
@@ -274,7 +293,7 @@ def test_a_whole_value_has_a_number(one: Any, other: Any) -> None:
 def test_all_of_a_value_counts_or_nothing() -> None:
     large = np.zeros(1000)
     assert whole(large, 7999) is None and whole(large, 8000) == Whole(whole(large, 9000).number, 8000)  # type: ignore[union-attr]
-    for odd in (object(), [1, object()], np.array([object()]), torch.zeros(2, device="meta"), {1: {2}}):
+    for odd in (object(), [1, object()], np.array([object()]), torch.zeros(2, device="meta"), {1: {object()}}):
         assert whole(odd, 1000) is None
     endless: list[Any] = []
     endless.append(endless)
@@ -309,11 +328,30 @@ def test_a_part_of_a_file_is_not_read(tmp_path: Path) -> None:
         assert size_of(one) == 0 and whole(one, 10_000) is None
 
 
-def test_what_is_too_much_is_not_begun() -> None:
-    class Large(list[int]):
-        def __iter__(self) -> Iterator[int]:
-            raise AssertionError
+def test_objects_count_by_their_attributes_where_that_is_asked() -> None:
+    one, other = Bank(4), Bank(4)
+    assert whole(one, 1000) is None and whole(one, 1000, deep=True) == whole(other, 1000, deep=True) is not None
+    other.table[0, 0] = 7
+    assert whole(one, 1000, deep=True) != whole(other, 1000, deep=True)
+    module = torch.nn.Sequential(torch.nn.BatchNorm1d(3, affine=False), torch.nn.ReLU())
+    assert whole(module, 10_000, deep=True) is not None
+    for odd in (np.random.default_rng(3), Large([1]), {"x": np.array([one], object)}, {Bank(4)}):
+        assert whole(odd, 1000, deep=True) is None
 
+    class Slotted:
+        __slots__ = ("x",)
+
+    assert whole(Slotted(), 1000, deep=True) is None
+    one.itself = one  # type: ignore[attr-defined]
+    assert whole(one, 1000, deep=True) is not None
+
+
+class Large(list[int]):
+    def __iter__(self) -> Iterator[int]:
+        raise AssertionError
+
+
+def test_what_is_too_much_is_not_begun() -> None:
     assert whole([0] * 30_000, 10**9) is None and whole(dict.fromkeys(range(30_000)), 10**9) is None
     assert whole("x" * 1000, 3999) is None and whole("x" * 1000, 4000) is not None
     assert whole(Large([1]), 1000) is None and size_of(Large([1])) == 0
