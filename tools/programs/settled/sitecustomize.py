@@ -2,13 +2,16 @@
 
 From its begin, no single iteration or batch has figures of its own, none of the first ones is followed from its worker
 to its step, lines have the distance that they have after five seconds, and a short function loses its row after a few
-calls instead of 2,000 (a worker of these programs makes 4 samples a batch).
+calls instead of 2,000 (a worker of these programs makes 4 samples a batch). The calls of no sample are looked into.
 """
 
 from pipebench.watch.record import pace, sampling
 from pipebench.watch.stages import in_place
+from pipebench.watch.worker import repeated_calls
 
-for module, name in ((pace, "SINGLE"), (pace, "_OF_ITS_AGE"), (in_place, "_TRIED")):
+for module, name in (
+    (pace, "SINGLE"), (pace, "_OF_ITS_AGE"), (in_place, "_TRIED"), (repeated_calls, "_SAMPLES"),
+):  # fmt: skip
     getattr(module, name)  # one that moved would change nothing
 pace.SINGLE = 2
 pace.Pace.__init__.__defaults__ = (0, pace.SINGLE)
@@ -16,3 +19,4 @@ pace._OF_ITS_AGE = 1
 _followed = sampling.followed
 sampling.followed = lambda task, number_of_pass=0: _followed(task + 64 * (2**14 + 1), number_of_pass)
 in_place._TRIED = 32
+repeated_calls._SAMPLES = 0
