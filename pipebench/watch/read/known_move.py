@@ -72,6 +72,8 @@ def _with_its_line(move: NextMove, result: WatchResult, loader: int | None) -> N
 
 
 def _at_line(move: NextMove, line: DrilledLine) -> NextMove:
+    if line.needless is not None:  # to be changed where it is called
+        return replace(move, function="", file=line.needless.file, line=line.needless.line, times=0)
     return replace(move, function=line.function, file=line.file, line=line.line, times=line.times)
 
 
@@ -103,8 +105,9 @@ def _with_slow_line(one: Cause, result: WatchResult, account: Account) -> Cause:
     alone = one.code == _IN_LOOP  # there, what workers could save is no limit
     whole = one.s if alone else sum(row.s for row in account.rows if row.loader == one.loader)
     most_s = one.s if alone else one.at_most_s
+    at = largest.line.needless or largest.line
     told: dict[str, str | int | float] = {
-        "slow_file": largest.line.file, "slow_line": largest.line.line, "slow_title": largest.title,
+        "slow_file": at.file, "slow_line": at.line, "slow_title": largest.title,
         "slow_share": largest.share, "slow_s": min(most_s, largest.share * whole),
     }  # fmt: skip
     return replace(one, values={**one.values, **told})

@@ -50,7 +50,7 @@ AGAIN_MADE = Known(
 )
 ONE_RESULT = Known(
     re.compile(""),
-    "its result kept",
+    "a kept result",
     (
         "Call it once, when the dataset or transform is made, or once for the same arguments (functools.lru_cache),",
         "and keep what it gives; copy that where it is changed.",
@@ -63,7 +63,7 @@ ONE_OBJECT = Known(
 )
 ONE_CALL = Known(
     re.compile(""),
-    "one call in place of several",
+    "a single call",
     ("Keep what it gives for as long as the sample is made, unless something changes it.",),
 )
 CUT_FIRST = Known(

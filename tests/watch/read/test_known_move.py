@@ -69,9 +69,7 @@ def test_what_is_needless_elsewhere_is_named_with_its_place() -> None:
     run = replace(_watched(_line(0.1)), needless=(load, replace(load, loader=2, share=0.9)))
     stage = StageResult("Image.load", "decode", 1, 100, 0.01, 0.4)
     said = _said(replace(CHEAPER, stage="Image.load"), replace(run, stages=(*run.stages, stage)))
-    assert said.startswith(
-        "Next: change data.py:30 (30 % of making samples) to one call in place of several. Of 6 calls"
-    )
+    assert said.startswith("Next: change data.py:30 (30 % of making samples) to a single call. Of 6 calls")
 
 
 def test_a_file_that_is_read_again_and_again_is_named() -> None:

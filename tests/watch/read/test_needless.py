@@ -92,8 +92,8 @@ def test_all_lines_of_the_function_are_told_together_and_not_the_rest_of_the_lin
     }  # fmt: skip
     told = next(one for one in row.lines if one.line == 15)
     assert known_line(told) == (
-        "change data.py:15 (Clips.bank) to its result kept. Clips.bank, called at data.py:30, gave the same in each of "
-        "3 samples. Call it once, when the dataset or transform is made, or once for the same arguments "
+        "change data.py:30 to a kept result. Clips.bank, called at data.py:30, gave the same in each of 3 samples. "
+        "Call it once, when the dataset or transform is made, or once for the same arguments "
         "(functools.lru_cache), and keep what it gives; copy that where it is changed."
     )
     cells = [one[0] for one in drilled(row, full=True).rows]
@@ -108,7 +108,7 @@ def test_a_librarys_function_is_told_at_the_line_that_calls_it() -> None:
     row = _rows(_samples([mel], [mel], [mel]), Place(DATA, "Clips.__getitem__", 30, "librosa.mel"), *_OTHERS)
     assert [one.title != "" for one in row.lines] == [True, False, False]
     assert known_line(row.lines[0]).endswith(
-        "to one call in place of several. Of 6 calls of librosa.mel (data.py:30) in 3 samples, 3 gave what one before "
+        "to a single call. Of 6 calls of librosa.mel (data.py:30) in 3 samples, 3 gave what one before "
         "had given. Keep what it gives for as long as the sample is made, unless something changes it."
     )
 
