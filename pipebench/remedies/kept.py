@@ -95,7 +95,7 @@ def _needless(seen: Seen) -> Iterator[tuple[float, Place]]:
 
 def at_call(seen: Seen, found: NeedlessCall) -> Place | None:
     """What is called there, as the file names it; None if it is a method, or did not give each sample the same."""
-    for source in sources(seen, [found.file]) if found.what in ("each", "object") else ():
+    for source in sources(seen, [found.file]) if found.what in ("each", "arguments", "object") else ():
         for call in source.calls_of(found.function.split(".")[-1]) if source.file == found.file else ():
             name = ast.unparse(call.func)
             named = all(part.isidentifier() for part in name.split(".")) and name.split(".")[0] not in _OF_OBJECTS

@@ -217,7 +217,7 @@ def _with_new_workers(move: NextMove) -> tuple[str, str]:
 
 def often(found: DrilledLine | NextMove) -> str:
     """How often a line called one function in a sample; "" if that is not known."""
-    return f"{found.times:,} calls in a sample" if found.times else ""
+    return f"calls {found.times:,} times a sample" if found.times else ""
 
 
 def known_line(found: DrilledLine | NextMove, share: str = "") -> str:

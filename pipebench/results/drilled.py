@@ -6,15 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
-What: TypeAlias = Literal["each", "object", "before", "cut"]
+What: TypeAlias = Literal["each", "arguments", "object", "before", "cut"]
 """What was needless: see `NeedlessCall`."""
 
 
 @dataclass(frozen=True)
 class NeedlessCall:
-    """A function that did more than its samples needed, called at `line` of `file`, as the calls in some showed.
+    """A function that did more than its samples needed, called at `line` of `file` (and at `several` others).
 
-    It gave "each" of these `samples` the same, or made an "object" with the same arguments for each; or `again` of its
+    It gave "each" of these `samples` the same, or did so for the same "arguments", or made an "object" with the same
+    arguments for each; or `again` of its
     `calls` in them gave what one "before" had given to the same sample. Or a part is "cut" out of its result: that has
     `whole_bytes`, and the whole sample `kept_bytes`. It `saves` that part of what the function takes: `share` of the
     time in which batches are made (0: not known).
@@ -24,6 +25,7 @@ class NeedlessCall:
     function: str
     file: str
     line: int
+    several: bool
     samples: int
     calls: int
     again: int
@@ -34,10 +36,10 @@ class NeedlessCall:
     loader: int
 
     @property
-    def told(self) -> tuple[str, str, str, int, int, int, int, float, float]:
+    def told(self) -> tuple[str, str, str, int, bool, int, int, int, float, float]:
         """What a sentence on it needs, in the order of `units.did_needlessly`."""
         counts = self.samples, self.calls, self.again, self.whole_bytes, self.kept_bytes
-        return self.what, self.function, self.file, self.line, *counts
+        return self.what, self.function, self.file, self.line, self.several, *counts
 
 
 @dataclass(frozen=True)

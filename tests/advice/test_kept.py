@@ -370,7 +370,8 @@ def test_a_subclass_may_call_the_class_by_name():
 @pytest.mark.parametrize(
     ("what", "function", "text", "name"),
     [
-        ("each", "mel_bank", "    bank = mel_bank(16000, 512)", "mel_bank"),
+        ("each", "mel_bank", "    bank = mel_bank()", "mel_bank"),
+        ("arguments", "mel_bank", "    bank = mel_bank(16000, 512)", "mel_bank"),
         ("each", "librosa.mel", "    bank = librosa.filters.mel(sr=16000)", "librosa.filters.mel"),
         ("object", "torchaudio.Resample", "    return Resample(8, 4)(wave)", "Resample"),
         ("each", "Clips.bank", "    bank = self.bank()", None),  # a method
@@ -382,7 +383,7 @@ def test_a_subclass_may_call_the_class_by_name():
 def test_a_call_that_gave_each_sample_the_same_is_kept(what, function, text, name, tmp_path):
     file = tmp_path / "data.py"
     file.write_text(f"def sample():\n{text}\n")
-    told = NeedlessCall(what, function, str(file), 2, 3, 3, 2, 900, 90, 1.0, 0.6, 1)
+    told = NeedlessCall(what, function, str(file), 2, False, 3, 3, 2, 900, 90, 1.0, 0.6, 1)
     figures = replace(seen(0.5), discards=True)
     figures = replace(figures, watched=replace(figures.watched, needless=(told,)))
     change = kept.propose(figures, [])

@@ -52,8 +52,16 @@ ONE_RESULT = Known(
     re.compile(""),
     "a kept result",
     (
-        "Call it once, when the dataset or transform is made, or once for the same arguments (functools.lru_cache),",
-        "and keep what it gives; copy that where it is changed.",
+        "Call it once, when the dataset or transform is made, and keep what it gives; copy that where it is",
+        "changed.",
+    ),
+)
+ONE_BY_ARGUMENTS = Known(
+    re.compile(""),
+    ONE_RESULT.title,
+    (
+        "Keep what it gives for the same arguments, as functools.lru_cache does; where these never change, call it",
+        "once, when the dataset or transform is made. Copy it where it is changed.",
     ),
 )
 ONE_OBJECT = Known(
@@ -74,7 +82,13 @@ CUT_FIRST = Known(
         "the same item.",
     ),
 )
-NEEDLESS: dict[What, Known] = {"each": ONE_RESULT, "object": ONE_OBJECT, "before": ONE_CALL, "cut": CUT_FIRST}
+NEEDLESS: dict[What, Known] = {
+    "each": ONE_RESULT,
+    "arguments": ONE_BY_ARGUMENTS,
+    "object": ONE_OBJECT,
+    "before": ONE_CALL,
+    "cut": CUT_FIRST,
+}
 KNOWN = (
     *FILES,
     *ARRAYS,

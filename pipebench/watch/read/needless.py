@@ -77,7 +77,9 @@ def _needless(compared: Sequence[SampleCalls], text: Text, part: float) -> Itera
             counts = len(same), sum(one.calls for one in same), sum(one.again for one in same)
             share = 0.0 if rough else part * saves * spent / whole
             place = _name(same[0]), same[0].at_file, same[0].at_line
-            yield Needless(same[0], NeedlessCall(what, *place, *counts, larger, kept, saves, share, compared[0].loader))
+            several = len({one.at_line for one in same}) > 1 or any(one.several for one in same)
+            told = NeedlessCall(what, *place, several, *counts, larger, kept, saves, share, compared[0].loader)
+            yield Needless(same[0], told)
 
 
 def _what(same: Sequence[FunctionCalls], compared: Sequence[SampleCalls], text: Text) -> What | None:
@@ -86,7 +88,8 @@ def _what(same: Sequence[FunctionCalls], compared: Sequence[SampleCalls], text: 
         return None
     known = len(same) == len(compared) and all(one.given and one.gave for one in same)
     if known and len({(one.given, one.gave) for one in same}) == 1:
-        return "object" if same[0].name.rpartition(".")[2] == _MADE else "each"
+        made = same[0].name.rpartition(".")[2] == _MADE
+        return "object" if made else "arguments" if same[0].takes else "each"
     if len(same) < _FEWEST:
         return None
     if sum(one.again for one in same) >= _AGAIN * sum(one.calls for one in same):

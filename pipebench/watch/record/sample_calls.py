@@ -15,6 +15,7 @@ class FunctionCalls(NamedTuple):
     counts the calls that had the same arguments and the same result as an earlier one of the sample, which took
     `again_ns`. The tensors and arrays in its largest result have `result_bytes`. `several`: other lines call it,
     too. `rough`: what it took to be told of the calls inside was more than what they took, so `spent_ns` is rough.
+    It `takes` so many arguments besides `self`.
     """
 
     file: str
@@ -32,6 +33,7 @@ class FunctionCalls(NamedTuple):
     result_bytes: int
     several: bool
     rough: bool
+    takes: int
 
 
 class LineCalls(NamedTuple):

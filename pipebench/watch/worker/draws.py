@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 CHECKED = 4  # batches of each process, its first ones
@@ -14,6 +15,37 @@ def random_state() -> tuple[Any, ...]:
     torch: Any = sys.modules["torch"]
     numpy: Any = sys.modules.get("numpy")
     return random.getstate(), torch.get_rng_state(), numpy.random.get_state() if numpy else None
+
+
+def own_generators(values: Iterable[Any]) -> list[tuple[Any, Any]]:
+    """Generators of random numbers among some values, each with its state now."""
+    return [(one, state) for one in values if (state := _state_of(one)) is not None]
+
+
+def moved(generators: Iterable[tuple[Any, Any]]) -> bool:
+    """Whether one of these generators has drawn numbers since its state was taken."""
+    return any(_state_of(one) != state for one, state in generators)
+
+
+def _state_of(one: Any) -> str | None:
+    """The state of a generator, as text; None of anything else. No code of a user's own class runs."""
+    kind, numpy, torch = type(one), sys.modules.get("numpy"), sys.modules.get("torch")
+    if kind is random.Random:
+        return repr(one.getstate())
+    if torch is not None and kind is torch.Generator:
+        return bytes(one.get_state().numpy()).hex()
+    if numpy is not None and kind in (numpy.random.Generator, numpy.random.RandomState):
+        state = one.bit_generator.state if kind is numpy.random.Generator else one.get_state(legacy=False)
+        return repr({name: found.tobytes() if hasattr(found, "tobytes") else found for name, found in _flat(state)})
+    return None
+
+
+def _flat(state: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, found in state.items():
+        if isinstance(found, dict):
+            yield from _flat(found)
+        else:
+            yield name, found
 
 
 def drew_since(before: tuple[Any, ...]) -> bool:

@@ -95,7 +95,7 @@ def whole(value: Any, most: int, deep: bool = False) -> Whole | None:
             found = zlib.crc32(f"{kind.__name__} of {len(one)}".encode(), found)
             continue
         form, data = _form_and_bytes(one, most - held)
-        if data is None and deep and (attributes := _attributes(one)) is not None:
+        if data is None and deep and (attributes := attributes_of(one)) is not None:
             form, data = kind.__qualname__, b""
             if id(one) not in met:
                 met.add(id(one))
@@ -106,7 +106,7 @@ def whole(value: Any, most: int, deep: bool = False) -> Whole | None:
     return Whole(found, held)
 
 
-def _attributes(one: Any) -> dict[str, Any] | None:
+def attributes_of(one: Any) -> dict[str, Any] | None:
     """What an object has in its dictionary; None if its type, or one that it inherits from, keeps more elsewhere."""
     if type(one).__basicsize__ != _Plain.__basicsize__:
         return None

@@ -22,8 +22,8 @@ from pipebench.watch.record.own_code import line_reached, owner, plain_name
 from pipebench.watch.record.patches import is_ours
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sample_calls import FunctionCalls, LineCalls, SampleCalls
-from pipebench.watch.worker.draws import drew_since, random_state
-from pipebench.watch.worker.fingerprints import size_of, whole
+from pipebench.watch.worker.draws import drew_since, moved, own_generators, random_state
+from pipebench.watch.worker.fingerprints import attributes_of, size_of, whole
 
 _SAMPLES = 4
 _FIRST_NS = 1_000_000_000  # of making batches, before the first of these samples; each next one comes after twice that
@@ -48,12 +48,13 @@ _INSTALLED = ("site-packages", "dist-packages")
 class _Open:
     """A call that has not returned yet. What was counted up to its begin is in `events` and `own_ns`."""
 
-    __slots__ = ("at", "began", "code", "events", "given", "made", "own_ns", "states")
+    __slots__ = ("at", "began", "code", "events", "generators", "given", "made", "own_ns", "states")
 
     def __init__(self, code: types.CodeType, at: tuple[str, int]) -> None:
         self.code, self.at = code, at
         self.began = self.events = self.own_ns = self.given = 0
         self.states: Any = None  # of random numbers
+        self.generators: list[tuple[Any, Any]] = []  # of random numbers, that the object holds
         self.made: Any = None  # the object, of an `__init__`
 
 
@@ -207,6 +208,7 @@ class RepeatedCalls:
         told = self._found.get(key)
         if one.given and (told is None or told.calls < _MOST_DRAWS):
             one.states = random_state()
+            one.generators = own_generators(_held(frame.f_locals.get("self")))
         if one.given and one.code.co_name == _MADE:
             one.made = frame.f_locals.get("self")
 
@@ -231,7 +233,7 @@ class RepeatedCalls:
 
     def _gave(self, one: _Open, key: int, given: Any) -> int:
         """A number for what a call gave or made; 0: it is not known, or random numbers were drawn for it."""
-        if one.states is None or drew_since(one.states):
+        if one.states is None or drew_since(one.states) or moved(one.generators):
             return 0
         if one.code.co_name != _MADE:
             return self._result(key, given)
@@ -265,9 +267,11 @@ class RepeatedCalls:
         code, number = frame.f_code, 1
         if (id(code), False) in self._unknown:
             return 0
-        count = code.co_argcount + code.co_kwonlyargcount
-        count += bool(code.co_flags & _VARIABLE) + bool(code.co_flags & _NAMED)
-        values, method = frame.f_locals, "." in plain_name(getattr(code, "co_qualname", code.co_name))
+        count, values, method = (
+            _arguments_of(code),
+            frame.f_locals,
+            "." in plain_name(getattr(code, "co_qualname", code.co_name)),
+        )
         for place, name in enumerate(code.co_varnames[:count]):
             one = values.get(name)
             if place == 0 and method and name == "self":
@@ -324,12 +328,21 @@ class RepeatedCalls:
         return [LineCalls(*place, calls) for place, calls in found.items()]
 
 
+def _held(one: Any) -> list[Any]:
+    return [*(attributes_of(one) or {}).values()]
+
+
 def _is_made(code: types.CodeType) -> bool:
     """Whether a function has no text of its own, or makes an object of the standard library, which may be used up."""
     if code.co_filename.startswith("<") or code.co_name.startswith("<"):
         return True
     standard = code.co_filename.startswith(_STANDARD) and not any(one in code.co_filename for one in _INSTALLED)
     return standard and code.co_name == _MADE
+
+
+def _arguments_of(code: types.CodeType) -> int:
+    several = bool(code.co_flags & _VARIABLE) + bool(code.co_flags & _NAMED)
+    return code.co_argcount + code.co_kwonlyargcount + several
 
 
 def _line_of(code: types.CodeType, at: int) -> int:
@@ -350,7 +363,8 @@ def _as_line(one: _Told) -> FunctionCalls:
     place = code.co_filename, plain_name(getattr(code, "co_qualname", code.co_name)), code.co_firstlineno, last
     given, gave = one.given if one.known else 0, one.gave if one.results_known else 0
     counts = one.calls, one.again, one.spent, one.again_ns
-    return FunctionCalls(*place, *one.at, *counts, given, gave, one.bytes, one.several, one.rough)
+    takes = _arguments_of(code) - (code.co_varnames[:1] == ("self",))
+    return FunctionCalls(*place, *one.at, *counts, given, gave, one.bytes, one.several, one.rough, takes)
 
 
 def _together(one: int, other: int) -> int:

@@ -65,7 +65,7 @@ def test_lines_of_another_stage_are_named_before_a_stage_of_which_nothing_is_kno
 
 
 def test_what_is_needless_elsewhere_is_named_with_its_place() -> None:
-    load = NeedlessCall("before", "load", "/me/data.py", 30, 3, 6, 3, 0, 0, 0.5, 0.3, 1)
+    load = NeedlessCall("before", "load", "/me/data.py", 30, False, 3, 6, 3, 0, 0, 0.5, 0.3, 1)
     run = replace(_watched(_line(0.1)), needless=(load, replace(load, loader=2, share=0.9)))
     stage = StageResult("Image.load", "decode", 1, 100, 0.01, 0.4)
     said = _said(replace(CHEAPER, stage="Image.load"), replace(run, stages=(*run.stages, stage)))

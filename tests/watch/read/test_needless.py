@@ -26,7 +26,7 @@ def _calls(**other: Any) -> FunctionCalls:
     plain: dict[str, Any] = {
         "file": DATA, "name": "Clips.bank", "first": 10, "last": 19, "at_file": DATA, "at_line": 30, "calls": 1,
         "again": 0, "spent_ns": 60 * MS, "again_ns": 30 * MS, "given": 7, "gave": 8, "result_bytes": 0,
-        "several": False, "rough": False,
+        "several": False, "rough": False, "takes": 0,
     }  # fmt: skip
     return FunctionCalls(**plain | other)
 
@@ -49,6 +49,7 @@ def _told(*each: list[FunctionCalls], **more: Any) -> list[str]:
 
 def test_what_gave_the_same_in_three_samples_of_any_workers_is_told() -> None:
     assert _told([_calls()], [_calls()], [_calls()]) == ["each"]
+    assert _told(*([_calls(takes=2)] for _ in range(3))) == ["arguments"]
     made = _calls(name="Bank.__init__")
     assert _told([made], [made], [made]) == ["object"]
     again = _calls(calls=4, again=2)
@@ -93,11 +94,10 @@ def test_all_lines_of_the_function_are_told_together_and_not_the_rest_of_the_lin
     told = next(one for one in row.lines if one.line == 15)
     assert known_line(told) == (
         "change data.py:30 to a kept result. Clips.bank, called at data.py:30, gave the same in each of 3 samples. "
-        "Call it once, when the dataset or transform is made, or once for the same arguments "
-        "(functools.lru_cache), and keep what it gives; copy that where it is changed."
+        "Call it once, when the dataset or transform is made, and keep what it gives; copy that where it is changed."
     )
     cells = [one[0] for one in drilled(row, full=True).rows]
-    assert any("Clips.__getitem__ (data.py:31), 90 calls in a sample: " in one for one in cells)
+    assert any("Clips.__getitem__ (data.py:31), calls 90 times a sample: " in one for one in cells)
 
 
 _OTHERS = Place(DATA, "Clips.__getitem__", 30), Place(DATA, "Clips.__getitem__", 30, "librosa.stft")
@@ -209,6 +209,6 @@ def test_its_share_is_of_batches_and_counts_what_it_saves() -> None:
     samples = _samples([_calls()], [_calls()], [_calls()])
     (told,) = needless_elsewhere(_run(samples), [collate], [])
     assert told.share == pytest.approx(0.3)
-    halved = NeedlessCall("before", "load", DATA, 30, 3, 6, 3, 0, 0, 0.5, 0.2, 1)
+    halved = NeedlessCall("before", "load", DATA, 30, False, 3, 6, 3, 0, 0, 0.5, 0.2, 1)
     ((share, _),) = known([(0.4, needless_line(halved))])
     assert share == pytest.approx(0.2)

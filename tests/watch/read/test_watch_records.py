@@ -68,8 +68,8 @@ LINES: list[lines.Line] = [
     worker_lines.WorkerGone(10, -9),
     worker_lines.KeptOpen(1),
     SampleCalls(
-        1, 7, 90, [FunctionCalls("/me/data.py", "bank", 1, 9, "/me/data.py", 20, 2, 1, 50, 20, 3, 4, 800, False, True)],
-        [LineCalls("/me/data.py", 20, 2)], 80,
+        1, 7, 90, [FunctionCalls("/me/a.py", "bank", 1, 9, "/me/a.py", 20, 2, 1, 50, 20, 3, 4, 800, False, True, 1)],
+        [LineCalls("/me/a.py", 20, 2)], 80,
     ),
     program_lines.GradientRows("Adam", 30, 20, 5, 5, 1),
     bound_lines.BoundPlan(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,6 +35,9 @@ def drawn(size: int) -> np.ndarray:
 class Bank:
     def __init__(self, size: int) -> None:
         self.table = np.ones((size, size)) ** 0.5
+
+    def plain(self) -> np.ndarray:
+        return self.table + 1
 
 
 class Drawn:
@@ -159,6 +163,33 @@ def rarely(size: int) -> np.ndarray:
 def test_what_draws_random_numbers_may_give_something_else() -> None:
     found = _of("rarely", _looked_into(lambda index: [rarely(40), rarely(40)]))
     assert [(again, gave) for _, again, _, gave in found] == [(0, 0)] * 3
+
+
+class Lens:
+    """Draws in each call, and shows it seldom."""
+
+    def __init__(self, rng: Any) -> None:
+        self.rng = rng
+
+    def shading(self, size: int) -> np.ndarray:
+        drawn = self.rng.random() if hasattr(self.rng, "random") else torch.rand(1, generator=self.rng)
+        return table(size) if drawn < 2 else table(size + 1)
+
+
+@pytest.mark.parametrize(
+    "rng",
+    [np.random.default_rng(1), np.random.RandomState(1), random.Random(1), torch.Generator().manual_seed(1)],
+)
+def test_what_draws_from_a_generator_of_its_own_may_give_something_else(rng: Any) -> None:
+    lens = Lens(rng)
+    assert [gave for *_, gave in _of("Lens.shading", _looked_into(lambda index: lens.shading(40)))] == [0] * 3
+    rest = Lens(SimpleNamespace(random=lambda: 0))
+    assert all(gave for *_, gave in _of("Lens.shading", _looked_into(lambda index: rest.shading(40))))
+
+
+def test_how_many_arguments_a_function_takes() -> None:
+    lines = _looked_into(lambda index: [table(40), Bank(40).plain()])
+    assert {one.name: one.takes for one in lines[1].functions} == {"table": 1, "Bank.__init__": 1, "Bank.plain": 0}
 
 
 def test_a_sample_that_calls_the_same_again() -> None:
