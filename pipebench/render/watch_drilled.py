@@ -84,22 +84,44 @@ def all_drilled(result: WatchResult, loaders: set[int], *, full: bool) -> list[P
     for row in result.drilled:
         if row.loader in loaders:
             made += [drilled(row, full=full), *_known(row, said)[: None if full else 1]]
-    known_by = move.needless if move is not None else None
-    told = [one for one in result.needless if one.loader in loaders and one.share and one != known_by]
-    return [*made, *(_needless(one) for one in told[: None if full else 1])]
+    known_by = {most.needless for row in result.drilled for most in _slow(row, said).values()}
+    known_by |= {move.needless} if move is not None else set()
+    told = [one for one in result.needless if one.loader in loaders and one.share and one not in known_by]
+    return [*made, *(f"{_needless(one)} {_INSTEAD[one.what]}" for one in told[: None if full else 1])]
+
+
+_INSTEAD = {
+    "each": "Keep its result.",
+    "arguments": "Keep its results by their arguments.",
+    "object": "Keep the object, unless something changes it.",
+    "before": "Keep its result for as long as the sample is made.",
+    "cut": "Cut its input first, where that is enough.",
+}
 
 
 def _needless(one: NeedlessCall) -> str:
-    """A sentence on what is needless where no table has its lines."""
+    """A sentence on what is needless, and one on what it takes."""
+    return f"{did_needlessly(*one.told)} {_without(one)}"
+
+
+def _without(one: NeedlessCall) -> str:
     most = "at most" if one.what == "cut" else "about"
-    return f"{did_needlessly(*one.told)} Without that, batches would take {most} {percent(one.share)} less."
+    return f"Without that, batches would take {most} {percent(one.share)} less."
 
 
 def _known(row: DrilledRow, said: set[str]) -> list[str]:
     """A sentence for each kind of slow line that has a share which matters, with the largest of its lines."""
-    shares: list[tuple[float, str]] = []
-    for share, most in known((one.share, one) for one in row.lines if one.title not in said):
-        if share >= _MATTERS:
-            sentence = known_line(most)
-            shares.append((share, sentence[0].upper() + sentence[1:]))
-    return [sentence for _, sentence in sorted(shares, reverse=True)]
+    found = _slow(row, said)
+    return [_said_of(found[share]) for share in sorted(found, reverse=True)]
+
+
+def _slow(row: DrilledRow, said: set[str]) -> dict[float, DrilledLine]:
+    """By their share, the largest line of each kind that is slow."""
+    kinds = known((one.share, one) for one in row.lines if one.title not in said)
+    return {share: most for share, most in kinds if share >= _MATTERS}
+
+
+def _said_of(one: DrilledLine) -> str:
+    sentence = known_line(one)
+    less = f" {_without(one.needless)}" if one.needless is not None and one.needless.share else ""
+    return f"{sentence[0].upper()}{sentence[1:]}{less}"

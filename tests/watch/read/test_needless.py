@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from made_up_loop import loader, result
 
-from pipebench.render.watch_drilled import drilled
+from pipebench.render import layout
+from pipebench.render.watch_drilled import all_drilled, drilled
 from pipebench.render.watch_verdict import known_line
-from pipebench.results.drilled import NeedlessCall, known
+from pipebench.results.drilled import DrilledLine, DrilledRow, NeedlessCall, known
 from pipebench.results.watched import StageResult
 from pipebench.watch.launch.stacks import Fetching, Look, Looks
 from pipebench.watch.read.drilled import drilled_rows
@@ -212,3 +215,18 @@ def test_its_share_is_of_batches_and_counts_what_it_saves() -> None:
     halved = NeedlessCall("before", "load", DATA, 30, False, 3, 6, 3, 0, 0, 0.5, 0.2, 1)
     ((share, _),) = known([(0.4, needless_line(halved))])
     assert share == pytest.approx(0.2)
+
+
+def test_what_no_look_found_is_told_once_with_what_to_do() -> None:
+    """And what lines tell is not told again."""
+    load = NeedlessCall("before", "load", DATA, 30, True, 3, 6, 3, 0, 0, 0.5, 0.3, 1)
+    run = replace(result(loader()), needless=(load,), drilled=())
+    shown = layout.text(list(all_drilled(run, {1}, full=False)), width=400)
+    assert shown.strip() == (
+        "Of 6 calls of load (data.py:30 and elsewhere) in 3 samples, 3 gave what one before had given. Without that, "
+        "batches would take about 30 % less. Keep its result for as long as the sample is made."
+    )
+    line = needless_line(load, DrilledLine(DATA, "load", 15, "", "", 9, 0.4, 0.3, 0.5))
+    row = DrilledRow(1, "load", "function", 0.5, 30, 0, (line,))
+    shown = layout.text(list(all_drilled(replace(run, drilled=(row,)), {1}, full=False)), width=400)
+    assert shown.count("gave what one before had given") == 1 and "about 30 % less" in shown
