@@ -61,6 +61,7 @@ REVIEWED = {
     "host_use.ThreadPool": "where name set_with",
     "drilled.DrilledRow": "stage kind",
     "drilled.DrilledLine": "function calls title how",
+    "drilled.NeedlessCall": "what function",
     "watched.WaitPart": "part",
     "account.AccountRow": "code",
     "account.Cause": "code",
