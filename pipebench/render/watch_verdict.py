@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from pipebench.render.run_moves import IN_WORKERS, OF_RUN, at, cheaper_hand_off, fewer_tensors
 from pipebench.render.started import fitting
@@ -222,8 +221,8 @@ def often(found: DrilledLine | NextMove) -> str:
 
 def known_line(found: DrilledLine | NextMove, share: str = "") -> str:
     """How to change a line that is known to be slow (0: what the dataset calls elsewhere)."""
-    if isinstance(found, DrilledLine) and found.needless is not None:  # to be changed where it is called
-        found = replace(found, function="", file=found.needless.file, line=found.needless.line, times=0)
+    if isinstance(found, DrilledLine):
+        found = found.to_change
     place = code_place(found.file, found.line) if found.line else "the dataset"
     told = ", ".join(one for one in (printable(found.function) if found.line else "", share, often(found)) if one)
     why = (did_needlessly(*found.needless.told),) if found.needless is not None else read_anew(found.reread)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 What: TypeAlias = Literal["each", "arguments", "object", "before", "cut"]
@@ -71,6 +71,13 @@ class DrilledLine:
     reread: str = ""
     times: int = 0
     needless: NeedlessCall | None = None
+
+    @property
+    def to_change(self) -> DrilledLine:
+        """The line that is to be changed: of what is needless, the one that calls it."""
+        if self.needless is None:
+            return self
+        return replace(self, function="", file=self.needless.file, line=self.needless.line, times=0)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from pipebench.watch.read.growing import Grown
 from pipebench.watch.read.hand_off import one_by_one
 from pipebench.watch.read.host_use import worker_threads
 from pipebench.watch.read.in_loop import between_loops
-from pipebench.watch.read.in_vain import fields_in_vain, not_needed
+from pipebench.watch.read.in_vain import HALF, fields_in_vain, not_needed
 from pipebench.watch.read.locks import at_lock
 from pipebench.watch.read.loop_causes import callbacks, left_on, optimiser, padding, preparing, training
 from pipebench.watch.read.moves import (
@@ -54,7 +54,6 @@ _IDLE_CORES = 0.5
 _WANTED = 0.2  # of the time in which workers make batches: then they have too few cores
 _MOST_OF_CORES = 0.5  # of the usable ones: then workers, and not other processes, take them from the script
 _HELD_UP = 0.3  # of the waits
-_HALF = 0.5  # of the waits: less work that is not needed is not all that is told of them
 _LEAST_TENSORS = 2  # images and labels: a hand-off of no more is not made cheaper
 _SOME_OF_WAITS = 0.3  # of the looks at waiting workers; a few looks tell no smaller part
 _SOON_S = 24 * 3600.0  # memory that lasts longer is no matter
@@ -124,7 +123,7 @@ def waiting(seen: Seen) -> Iterable[Cause]:
         values: dict[str, str | int | float] = {"workers": one.workers, "busy": busy}
         if busy >= _BUSY and (late := _late(seen, one)):
             waited, saved, values["late_s"] = waited + late, (saved or 0.0) + late, late
-        if not waited or not any(worker.busy_s for worker in workers) or vain.get(one.loader, 0.0) >= _HALF * waited:
+        if not waited or not any(worker.busy_s for worker in workers) or vain.get(one.loader, 0.0) >= HALF * waited:
             continue  # nothing to tell, or it is told
         whole = Cause("", waited, saved, one.loader, values)
         if (only := _only(seen, one, workers, whole, busy)) is not None:
@@ -143,7 +142,7 @@ def _only(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
         return replace(whole, code="pickling", values=told)
     if (few := _few_cores(seen, one, workers, whole)) is not None:
         return few
-    if busy < _BUSY or not_needed(seen, one, whole) is None:
+    if busy < _BUSY:
         return None
     return not_needed(seen, one, _with_cores(seen, one, whole, sum(map(cores_of, workers))), of=whole.s)
 

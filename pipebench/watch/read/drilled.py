@@ -20,7 +20,6 @@ from pipebench.watch.read.gather import Run
 from pipebench.watch.read.known_lines import Line, known
 from pipebench.watch.read.known_table import AGAIN, AGAIN_MADE
 from pipebench.watch.read.lines_around import Text, around
-from pipebench.watch.read.needless import CallsSeen, calls_seen, with_calls
 from pipebench.watch.read.opened_again import open_at, opened_again
 from pipebench.watch.record.lines import LoaderFound
 from pipebench.watch.record.own_code import Place, owner, plain_name
@@ -36,7 +35,7 @@ def drilled_rows(
     """The rows that took more than a fifth of worker time, with the lines that their looks found."""
     found, again = _by_stage(run, looks), opened_again(run, looks)
     return tuple(
-        _row(run, one, seen, text, again.get(one.loader, frozenset()), calls_seen(run, one.loader, stages, text))
+        _row(run, one, seen, text, again.get(one.loader, frozenset()))
         for one in stages
         if one.worker_share > UNNAMED_SHARE
         if len(seen := found.get((one.loader, one.kind, one.name), [])) >= _FEWEST
@@ -58,9 +57,7 @@ def _by_stage(run: Run, looks: Looks) -> dict[tuple[int, str, str], list[Look]]:
     return found
 
 
-def _row(
-    run: Run, stage: StageResult, looks: list[Look], text: Text, again: frozenset[str], calls: CallsSeen
-) -> DrilledRow:
+def _row(run: Run, stage: StageResult, looks: list[Look], text: Text, again: frozenset[str]) -> DrilledRow:
     counts = Counter(one.place for one in looks)
     unread = counts.pop(None, 0)
     places: Counter[Place] = Counter()
@@ -76,7 +73,7 @@ def _row(
         with_known(one, row._replace(took_s=one.share * sample_s), text, files.get((one.file, one.line, one.calls), ""))
         for one in _lines(places, len(looks), text)
     )
-    lines = sorted((with_calls(one, calls) for one in found), key=lambda one: -one.looks)
+    lines = sorted(found, key=lambda one: -one.looks)
     return DrilledRow(stage.loader, stage.name, stage.kind, stage.worker_share, len(looks), unread, tuple(lines))
 
 
@@ -123,11 +120,8 @@ def with_known(line: DrilledLine, row: Line, text: Text, file: str = "") -> Dril
     """
     if not line.line or owner(line.file):
         return line
-    row = around(line.file, line.line, text)._replace(
-        calls=line.calls, function=line.function, stage=row.stage, kind=row.kind, models=row.models,
-        iterable=row.iterable, dataset=row.dataset, took_s=row.took_s, again=bool(file),
-    )  # fmt: skip
-    found = known(row)
+    row = row._replace(calls=line.calls, function=line.function, again=bool(file))
+    found = known(around(line.file, line.line, text, row))
     if found is None:
         return line
     return replace(line, title=found.title, how=found.how, reread=file if found in (AGAIN, AGAIN_MADE) else "")

@@ -27,7 +27,7 @@ from pipebench.watch.record.worker_lines import FieldSums
 _SELECTS = "select"
 _FEWEST = 50  # samples that came to the select
 _MUCH = 0.2  # of the time in which samples are made
-_HALF = 0.5  # of what is to be explained
+HALF = 0.5  # of what is to be explained: less work that is not needed is not all that is told of it
 _WAITS = ("wait-for-worker", "make-batch")  # rows
 FIELDS = "fields-in-vain"
 
@@ -67,7 +67,7 @@ def not_needed(seen: Seen, one: LoaderResult, whole: Cause, of: float | None = N
     """
     if (times := times_made(seen.run, one.loader)) is not None:
         return replace(whole, code="each-makes-all", values={**whole.values, "times": times})
-    if (vain := in_vain(seen, one)) is None or vain.s < _HALF * (whole.s if of is None else of):
+    if (vain := in_vain(seen, one)) is None or vain.s < HALF * (whole.s if of is None else of):
         return None
     told: dict[str, str | int | float] = {"made": vain.made, "dropped": vain.dropped, "stage": vain.stage}
     saved = None if whole.recoverable_s is None else min(whole.recoverable_s, vain.s)

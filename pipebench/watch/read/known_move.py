@@ -72,8 +72,7 @@ def _with_its_line(move: NextMove, result: WatchResult, loader: int | None) -> N
 
 
 def _at_line(move: NextMove, line: DrilledLine) -> NextMove:
-    if line.needless is not None:  # to be changed where it is called
-        return replace(move, function="", file=line.needless.file, line=line.needless.line, times=0)
+    line = line.to_change
     return replace(move, function=line.function, file=line.file, line=line.line, times=line.times)
 
 
@@ -105,7 +104,7 @@ def _with_slow_line(one: Cause, result: WatchResult, account: Account) -> Cause:
     alone = one.code == _IN_LOOP  # there, what workers could save is no limit
     whole = one.s if alone else sum(row.s for row in account.rows if row.loader == one.loader)
     most_s = one.s if alone else one.at_most_s
-    at = largest.line.needless or largest.line
+    at = largest.line.to_change
     told: dict[str, str | int | float] = {
         "slow_file": at.file, "slow_line": at.line, "slow_title": largest.title,
         "slow_share": largest.share, "slow_s": min(most_s, largest.share * whole),

@@ -18,13 +18,16 @@ Text = Callable[[str, int], str]
 """The text of a line of a file, "" if there is none."""
 
 
-def around(file: str, line: int, text: Text) -> Line:
-    """A line with what is around it. What is known of its row is still missing."""
+_NO_ROW = Line("", "", "", "")
+
+
+def around(file: str, line: int, text: Text, row: Line = _NO_ROW) -> Line:
+    """A line with what is around it. `row` is what else is known of it."""
     above = function_above(file, line, text)
     whole = statement([text(file, at) for at in range(line, line + LONGEST)])
     below = function_below(file, line, above, text)
     indent = _indent(text(file, line))
-    return Line(whole, "", "", "", indent=indent, above=above, below=below, given=given(file, text))
+    return row._replace(text=whole, indent=indent, above=above, below=below, given=given(file, text))
 
 
 def function_above(file: str, line: int, text: Text) -> list[str]:

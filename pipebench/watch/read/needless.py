@@ -8,7 +8,7 @@ whole sample, and the text below its call cuts a part out of it and uses nothing
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import NamedTuple
@@ -127,8 +127,20 @@ def _at(line: DrilledLine, seen: CallsSeen) -> NeedlessCall | None:
     return None
 
 
-def with_calls(line: DrilledLine, seen: CallsSeen) -> DrilledLine:
-    """The line with how often it called in a sample, and with what is written in place of what is needless in it."""
+def with_needless(rows: Iterable[DrilledRow], calls: Mapping[int, CallsSeen]) -> tuple[DrilledRow, ...]:
+    """The rows, each line with how often it called in a sample, and with what is written in place of what is needless.
+
+    `calls` are those of each loader.
+    """
+    return tuple(
+        replace(row, lines=tuple(_with_calls(one, calls[row.loader]) for one in row.lines))
+        if row.loader in calls
+        else row
+        for row in rows
+    )
+
+
+def _with_calls(line: DrilledLine, seen: CallsSeen) -> DrilledLine:
     line = replace(line, times=seen.of_lines.get((line.file, line.line), 0))
     found = None if line.reread else _at(line, seen)
     return line if found is None else needless_line(found, line)
@@ -142,12 +154,9 @@ def needless_line(found: NeedlessCall, line: DrilledLine | None = None) -> Drill
     return replace(line, title=instead.title, how=instead.how, needless=found)
 
 
-def needless_elsewhere(
-    run: Run, stages: Sequence[StageResult], drilled: Sequence[DrilledRow], text: Text = linecache.getline
-) -> Iterator[NeedlessCall]:
+def needless_elsewhere(calls: Iterable[CallsSeen], drilled: Sequence[DrilledRow]) -> Iterator[NeedlessCall]:
     """What is needless in functions of whose lines looks found none, or few: their time has other rows."""
-    for loader in run.loaders:
-        for _, told in calls_seen(run, loader, stages, text).needless:
-            lines = ((row.worker_share, line) for row in drilled for line in row.lines if line.needless == told)
-            if sum(share * line.share * told.saves for share, line in lines) < _TOLD * told.share:
-                yield told
+    for told in (one.told for seen in calls for one in seen.needless):
+        lines = ((row.worker_share, line) for row in drilled for line in row.lines if line.needless == told)
+        if sum(share * line.share * told.saves for share, line in lines) < _TOLD * told.share:
+            yield told

@@ -41,7 +41,7 @@ from pipebench.watch.read.host_use import busy_shares, host, host_notes, workers
 from pipebench.watch.read.known_move import known_of_cause, with_slow_lines
 from pipebench.watch.read.moves import in_its_words
 from pipebench.watch.read.moves_of_run import move_of_run
-from pipebench.watch.read.needless import needless_elsewhere
+from pipebench.watch.read.needless import calls_seen, needless_elsewhere, with_needless
 from pipebench.watch.read.notes import (
     loader_notes,
     lost,
@@ -152,7 +152,8 @@ def _tables(given: _Found, loader: int | None) -> WatchResult:
     main = next((one for one in loaders if one.loader in in_loop), None)
     spans = _spans(steady.values(), loop)
     numbers = [one.loader for one in loaders]
-    drilled = drilled_rows(run, stages, looks)
+    calls = {one: calls_seen(run, one, stages) for one in run.loaders}
+    drilled = with_needless(drilled_rows(run, stages, looks), calls)
     used, made = host(run, numbers, footprint), tuple(workers(run, numbers, footprint, in_loop))
     nothing, lines = nothing_watched(processes), [one for process in run.of_script() for one in process.lines]
     return WatchResult(
@@ -196,7 +197,7 @@ def _tables(given: _Found, loader: int | None) -> WatchResult:
         ),
         host=used,
         drilled=drilled,
-        needless=tuple(needless_elsewhere(run, stages, drilled)),
+        needless=tuple(needless_elsewhere(calls.values(), drilled)),
         wait_parts=wait_parts(steady.values(), loop[WAIT].s_per_iteration) if loop else (),
         bound=bound_result(lines) if options.bound and not nothing.lacks else None,
         costs=() if options.bound else _costs(run, given.described, in_loop),

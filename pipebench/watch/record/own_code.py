@@ -57,6 +57,11 @@ def owner(file: str) -> str:
     return ""
 
 
+def is_standard(file: str) -> bool:
+    """Whether a file belongs to Python's own library."""
+    return file.startswith((_STANDARD, "<frozen")) and not any(place in file for place in _INSTALLED)
+
+
 def users_function(one: Any) -> bool:
     """Whether a transform is the user's own: a function, or the class of an object that is called."""
     while isinstance(one, partial):

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from pipebench.watch.record.exclusive_time import stages
+from pipebench.watch.record.own_code import is_standard
 from pipebench.watch.record.patches import Patches, is_ours, is_wrapper
 from pipebench.watch.record.worker_lines import Holds
 from pipebench.watch.stages import in_place
@@ -182,7 +183,7 @@ def _generator_function(found: Any) -> types.FunctionType | None:
     """A generator function. A call of it does no work, but what it calls works inside the row that takes its items."""
     inner = _without_static(found)
     lazy = isinstance(inner, types.FunctionType) and inspect.isgeneratorfunction(inner) and not is_wrapper(inner)
-    return inner if lazy and not _is_standard(inner.__code__.co_filename) else None
+    return inner if lazy and not is_standard(inner.__code__.co_filename) else None
 
 
 def plain_function(found: Any) -> types.FunctionType | None:
@@ -191,7 +192,7 @@ def plain_function(found: Any) -> types.FunctionType | None:
     if not in_place.can_be_timed(inner):
         return None
     file = inner.__code__.co_filename
-    return None if is_ours(file) or _is_standard(file) else inner
+    return None if is_ours(file) or is_standard(file) else inner
 
 
 def uncached(found: Any) -> Any:
@@ -212,10 +213,6 @@ def _without_static(found: Any) -> Any:
     return found.__func__ if isinstance(found, staticmethod) else found
 
 
-def _is_standard(file: str) -> bool:
-    return file.startswith((_STANDARD, "<frozen")) and not any(place in file for place in _INSTALLED)
-
-
 def _package(function: types.FunctionType) -> str:
     return (function.__module__ or "").split(".")[0]
 
@@ -223,7 +220,7 @@ def _package(function: types.FunctionType) -> str:
 def is_own(function: types.FunctionType) -> bool:
     """Whether a function is the user's own: neither installed nor of the standard library."""
     file = function.__code__.co_filename
-    return not (_is_standard(file) or any(place in file for place in _INSTALLED))
+    return not (is_standard(file) or any(place in file for place in _INSTALLED))
 
 
 def _replace(found: _Called, patches: Patches, wrap: Callable[[Any], Any]) -> None:

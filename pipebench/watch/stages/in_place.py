@@ -14,11 +14,11 @@ from typing import Any, TypeGuard
 from pipebench.watch.record.exclusive_time import StageTimer, local
 from pipebench.watch.record.patches import HIDDEN, Patches, is_wrapper
 
-_LAZY = 0x20 | 0x80 | 0x200  # generators and coroutines: a call does none of their work
+LAZY = 0x20 | 0x80 | 0x200  # generators and coroutines: a call does none of their work
 # A function that was called so often, and was shorter than this on average, is no longer timed: to time it costs a
 # microsecond.
 _TRIED, _SHORT_NS = 2_000, 20_000
-_VARIABLE, _NAMED = 0x04, 0x08  # takes *args, takes **kwargs
+VARIABLE, NAMED = 0x04, 0x08  # takes *args, takes **kwargs
 _TIMED, _PLAIN = "pipebench: what times the call", "pipebench: what is called"  # stand for objects in the code
 _NAMES = "_pipebench_timed", "_pipebench_plain", "_pipebench_state"
 _State = tuple[StageTimer, int, int]
@@ -28,7 +28,7 @@ def can_be_timed(function: Any) -> TypeGuard[types.FunctionType]:
     """Whether this is a function of Python whose calls do its work, and which is not timed yet."""
     if not isinstance(function, types.FunctionType) or is_wrapper(function) or _compiled(function):
         return False
-    return not function.__code__.co_flags & _LAZY
+    return not function.__code__.co_flags & LAZY
 
 
 def _compiled(function: types.FunctionType) -> bool:
@@ -123,8 +123,8 @@ def _calling(timed: _Timed, own: types.CodeType) -> types.CodeType:
     count, first = own.co_argcount, own.co_posonlyargcount
     positional, named = [*own.co_varnames[:count]], [*own.co_varnames[count : count + own.co_kwonlyargcount]]
     rest = [*own.co_varnames[count + len(named) :]]
-    several = f"*{rest.pop(0)}" if own.co_flags & _VARIABLE else ""
-    others = f"**{rest.pop(0)}" if own.co_flags & _NAMED else ""
+    several = f"*{rest.pop(0)}" if own.co_flags & VARIABLE else ""
+    others = f"**{rest.pop(0)}" if own.co_flags & NAMED else ""
     star = several or ("*" if named else "")
     takes = [*positional[:first], *(["/"] if first else []), *positional[first:], star, *named, others]
     gives = [*positional, several, *(f"{one}={one}" for one in named), others]

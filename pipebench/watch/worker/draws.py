@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 CHECKED = 4  # batches of each process, its first ones
@@ -27,25 +28,16 @@ def moved(generators: Iterable[tuple[Any, Any]]) -> bool:
     return any(_state_of(one) != state for one, state in generators)
 
 
-def _state_of(one: Any) -> str | None:
-    """The state of a generator, as text; None of anything else. No code of a user's own class runs."""
+def _state_of(one: Any) -> bytes | None:
+    """The state of a generator; None of anything else. No code of a user's own class runs."""
     kind, numpy, torch = type(one), sys.modules.get("numpy"), sys.modules.get("torch")
     if kind is random.Random:
-        return repr(one.getstate())
+        return pickle.dumps(one.getstate())
     if torch is not None and kind is torch.Generator:
-        return bytes(one.get_state().numpy()).hex()
+        return bytes(one.get_state().numpy())
     if numpy is not None and kind in (numpy.random.Generator, numpy.random.RandomState):
-        state = one.bit_generator.state if kind is numpy.random.Generator else one.get_state(legacy=False)
-        return repr({name: found.tobytes() if hasattr(found, "tobytes") else found for name, found in _flat(state)})
+        return pickle.dumps(one.bit_generator.state if kind is numpy.random.Generator else one.get_state(legacy=False))
     return None
-
-
-def _flat(state: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, found in state.items():
-        if isinstance(found, dict):
-            yield from _flat(found)
-        else:
-            yield name, found
 
 
 def drew_since(before: tuple[Any, ...]) -> bool:

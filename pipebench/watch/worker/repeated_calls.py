@@ -7,7 +7,6 @@ these functions, and what they give, becomes a number each. The time that this t
 
 from __future__ import annotations
 
-import os
 import sys
 import types
 import zlib
@@ -18,10 +17,11 @@ from typing import Any
 from pipebench.watch.record import profilers
 from pipebench.watch.record.from_handlers import forgiving
 from pipebench.watch.record.last_sample import text_of
-from pipebench.watch.record.own_code import line_reached, owner, plain_name
+from pipebench.watch.record.own_code import is_standard, line_reached, owner, plain_name
 from pipebench.watch.record.patches import is_ours
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sample_calls import FunctionCalls, LineCalls, SampleCalls
+from pipebench.watch.stages.in_place import LAZY, NAMED, VARIABLE
 from pipebench.watch.worker.draws import drew_since, moved, own_generators, random_state
 from pipebench.watch.worker.fingerprints import attributes_of, size_of, whole
 
@@ -36,13 +36,9 @@ _MOST_CALLS = 100  # in a sample, of a function that is compared
 _MOST_DRAWS = 16  # of them, of which it is looked whether they draw random numbers: of others nothing is known
 _FEWEST_CALLS = 3  # of a line
 _TRIED = 200  # calls, to learn what it takes to be told of one
-_LAZY = 0x20 | 0x80 | 0x200  # generators and coroutines: each of their items is told as a call
-_VARIABLE, _NAMED = 0x04, 0x08  # takes *args, takes **kwargs
 _MOST_BYTES = 64 << 20  # of arguments and results in one sample
 _LEAST_BYTES = 32  # of a result: a number or two may be the same by chance
 _MADE, _OF_SUPER = "__init__", "__class__"
-_STANDARD = os.path.dirname(os.__file__) + os.sep
-_INSTALLED = ("site-packages", "dist-packages")
 
 
 class _Open:
@@ -163,7 +159,7 @@ class RepeatedCalls:
         self._open.append(one)
         self._within[key] += 1
         self._calls[key] += 1
-        if not code.co_flags & _LAZY:
+        if not code.co_flags & LAZY:  # each item of a generator is told as a call
             if frame.f_back is not None:
                 self._called(frame.f_back, key)
             if key not in self._by_users and not owner(_called_at(frame)[0]):
@@ -267,11 +263,8 @@ class RepeatedCalls:
         code, number = frame.f_code, 1
         if (id(code), False) in self._unknown:
             return 0
-        count, values, method = (
-            _arguments_of(code),
-            frame.f_locals,
-            "." in plain_name(getattr(code, "co_qualname", code.co_name)),
-        )
+        count, values = _arguments_of(code), frame.f_locals
+        method = "." in plain_name(getattr(code, "co_qualname", code.co_name))
         for place, name in enumerate(code.co_varnames[:count]):
             one = values.get(name)
             if place == 0 and method and name == "self":
@@ -336,12 +329,11 @@ def _is_made(code: types.CodeType) -> bool:
     """Whether a function has no text of its own, or makes an object of the standard library, which may be used up."""
     if code.co_filename.startswith("<") or code.co_name.startswith("<"):
         return True
-    standard = code.co_filename.startswith(_STANDARD) and not any(one in code.co_filename for one in _INSTALLED)
-    return standard and code.co_name == _MADE
+    return is_standard(code.co_filename) and code.co_name == _MADE
 
 
 def _arguments_of(code: types.CodeType) -> int:
-    several = bool(code.co_flags & _VARIABLE) + bool(code.co_flags & _NAMED)
+    several = bool(code.co_flags & VARIABLE) + bool(code.co_flags & NAMED)
     return code.co_argcount + code.co_kwonlyargcount + several
 
 

@@ -126,14 +126,14 @@ class _Iterator(Passing):
             if looks is not None:
                 looks.ends((sums.place.worker, sums.round, sums.number, sums.samples), found)
         if self._batches:
-            self._sums.several(contents.samples_in(found))
+            sums.several(contents.samples_in(found))
         elif timer.batched is not None:
-            self._sums.several(timer.batched)
+            sums.several(timer.batched)
             timer.batched = 0
         elif looks is not None:
-            self._sums.several(1)
+            sums.several(1)
         else:
-            self._sums.sample(began, timer.last, _key_of(found, self._sums))
+            sums.sample(began, timer.last, _key_of(found, sums))
         return found
 
 

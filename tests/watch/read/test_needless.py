@@ -16,7 +16,7 @@ from pipebench.results.watched import StageResult
 from pipebench.watch.launch.stacks import Fetching, Look, Looks
 from pipebench.watch.read.drilled import drilled_rows
 from pipebench.watch.read.gather import Process, Run, ShownTime
-from pipebench.watch.read.needless import calls_seen, needless_elsewhere, needless_line
+from pipebench.watch.read.needless import calls_seen, needless_elsewhere, needless_line, with_needless
 from pipebench.watch.record.lines import LoaderFound, NewStage, ProcessStarted, StageName
 from pipebench.watch.record.own_code import Place
 from pipebench.watch.record.sample_calls import FunctionCalls, LineCalls, SampleCalls
@@ -83,8 +83,14 @@ def test_too_few_samples_or_one_sample_again_or_a_function_that_some_do_not_call
 def _rows(lines: list[SampleCalls], *places: Place) -> Any:
     looks = Looks({Fetching(10, 7, 1): [Look(at, 5, place) for at, place in enumerate(places * 20)]})
     stage = StageResult("Clips.__getitem__", "getitem", 1, 100, 0.01, 0.9)
-    (row,) = drilled_rows(_run(lines), [stage], looks, lambda _, at: f"    x = line({at})")
+    run = _run(lines)
+    rows = drilled_rows(run, [stage], looks, lambda _, at: f"    x = line({at})")
+    (row,) = with_needless(rows, {1: calls_seen(run, 1, [stage])})
     return row
+
+
+def _elsewhere(run: Run, stages: Any = (), rows: Any = ()) -> list[NeedlessCall]:
+    return [*needless_elsewhere([calls_seen(run, 1, stages)], rows)]
 
 
 def test_all_lines_of_the_function_are_told_together_and_not_the_rest_of_the_line_that_calls_it() -> None:
@@ -126,9 +132,9 @@ def test_a_librarys_function_that_several_lines_call_is_told_at_each() -> None:
 def test_what_has_its_time_in_other_rows_is_told_apart() -> None:
     samples = _samples(*([[_calls(spent_ns=30 * MS)]] * 3))
     run = _run(samples)
-    (told,) = needless_elsewhere(run, [], [])
+    (told,) = _elsewhere(run)
     assert (told.what, told.function, told.line, told.share, told.loader) == ("each", "Clips.bank", 30, 0.3, 1)
-    assert not [*needless_elsewhere(run, [], [_rows(samples, Place(DATA, "Clips.bank", 15))])]
+    assert not _elsewhere(run, [], [_rows(samples, Place(DATA, "Clips.bank", 15))])
 
 
 CUT = """\
@@ -204,13 +210,13 @@ def test_a_rough_time_gives_no_figure_but_the_lines() -> None:
     samples = _samples([rough], [rough], [rough])
     row = _rows(samples, Place(DATA, "Clips.bank", 15))
     assert row.lines[0].title and row.lines[0].needless.share == 0
-    assert all(not one.share for one in needless_elsewhere(_run(samples), [], []))
+    assert all(not one.share for one in _elsewhere(_run(samples)))
 
 
 def test_its_share_is_of_batches_and_counts_what_it_saves() -> None:
     collate = StageResult("default_collate", "collate", 1, 100, 0.01, 0.5)
     samples = _samples([_calls()], [_calls()], [_calls()])
-    (told,) = needless_elsewhere(_run(samples), [collate], [])
+    (told,) = _elsewhere(_run(samples), [collate])
     assert told.share == pytest.approx(0.3)
     halved = NeedlessCall("before", "load", DATA, 30, False, 3, 6, 3, 0, 0, 0.5, 0.2, 1)
     ((share, _),) = known([(0.4, needless_line(halved))])
