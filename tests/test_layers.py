@@ -39,16 +39,16 @@ HOUSE = {
     "more_workers",
     "watch.record": "options orders line pace spent kernel_counts from_handlers bound_lines trial_lines program_lines "
     "sample_calls worker_lines device_lines lines patches own_code exclusive_time record_file last_sample recording "
-    "sampling thread_pools memory positions profilers",
+    "line_counter sampling thread_pools memory positions profilers",
     "watch.stages": "labels transforms hidden_errors fields webdataset in_place called iterables shrunk "
     "library_calls finding_transforms",
-    "watch.worker": "kept_open pickling stack_place padded contents draws fingerprints repeated_calls batch_sums "
-    "standins fetching",
+    "watch.worker": "kept_open pickling stack_place padded contents draws fingerprints repeated_calls line_looks "
+    "batch_sums standins fetching",
     "watch.script": "made dividing nested_columns held_models described lost_workers wait_parts arrivals "
-    "training_device device_idle main_thread own_steps passes unused_gradients phases backward ranks loop_place "
-    "own_python own_line frozen_modules unused_graphs full_collections switching busy_threads look_counts around_loop "
-    "forks loop_looks watched_next loop_spans without_loader left_on gradient_rows optimisers relays same_samples "
-    "spawned_workers transfers iterators webdataset_loader",
+    "training_device device_idle main_thread own_steps passes unused_gradients line_looks phases backward ranks "
+    "loop_place own_python own_line frozen_modules unused_graphs full_collections switching busy_threads look_counts "
+    "around_loop forks loop_looks watched_next loop_spans without_loader left_on gradient_rows optimisers relays "
+    "same_samples spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting leaving alike dealing in_step edits examining memo asked compared chains row_pieces "
     "row_code indexing pictures arms stretches open_files passes session patching",
@@ -56,9 +56,9 @@ HOUSE = {
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described begins device_idle like_a_device in_loop together settled chains all_made "
     "collectives bound bound_of_ranks known_row known_files known_arrays known_table known_lines lines_around "
-    "opened_again needless drilled slow_line hand_off script_cpu costs over_time loop_clock host_use known_move moves "
+    "opened_again needless drilled line_runs hand_off script_cpu costs over_time loop_clock host_use known_move moves "
     "moves_of_run locks prepared account verdict waiting stalls series each_loader growing "
-    "of_causes full_collections cores_taken pass_causes given_by_each in_vain small_batches few_threads "
+    "of_causes slow_line full_collections cores_taken pass_causes given_by_each in_vain small_batches few_threads "
     "after_model own_lines beside_model untrained loop_causes without_workers warming slower_steps frozen_modules "
     "busy_threads causes notes summary one_of_ranks "
     "rank_pace ranks rank_groups programs merged",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipebench.results.account import LITTLE
-from pipebench.units import called_at, code_place, counted, percent, printable, seconds
+from pipebench.units import called_at, code_place, counted, percent, printable, runs_often, seconds
 
 _EVEN = " It takes as long in each iteration and needs no core, so it may be a wait for a device."
 
@@ -206,7 +206,8 @@ def _inside(values: Any) -> str:
         return ""
     alike = " and lines like it" if "title" in values else ""
     place = code_place(values["slow_file"], values["slow_line"])
-    return f" Inside, {percent(values['line_share'])} is {place}{alike}."
+    often = f" ({runs_often(values['runs'], 'iteration', bool(values['runs_least']))})" if "runs" in values else ""
+    return f" Inside, {percent(values['line_share'])} is {place}{often}{alike}."
 
 
 def _where(values: Any) -> str:

@@ -67,7 +67,7 @@ def _described(one: DrilledLine) -> str:
     if not one.line:
         return f"{function} ({file}), smaller lines"
     place = f"{function} ({code_place(one.file, one.line)})"
-    times = f", {often(one)}" if one.times else ""
+    times = f", {often(one)}" if one.runs else ""
     if one.calls:
         return f"{place} → {printable(one.calls)}{times}"
     return f"{place}{times}: {printable(one.text)}" if one.text else f"{place}{times}"

@@ -10,7 +10,7 @@ from pipebench.render.worker_moves import DIVIDE, OF_WORKERS, OPEN_FIRST, shortl
 from pipebench.results.drilled import DrilledLine
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import ONE_OF_RANKS, Verdict, WatchResult
-from pipebench.units import code_place, counted, did_needlessly, percent, printable, read_anew, seconds
+from pipebench.units import code_place, counted, did_needlessly, percent, printable, read_anew, runs_often, seconds
 
 _OWN_STAGES = ("read", "decode", "transform", "collate")  # the kinds of stages that `pipebench run` also measures
 
@@ -215,8 +215,8 @@ def _with_new_workers(move: NextMove) -> tuple[str, str]:
 
 
 def often(found: DrilledLine | NextMove) -> str:
-    """How often a line called one function in a sample; "" if that is not known."""
-    return f"calls {found.times:,} times a sample" if found.times else ""
+    """How often a line runs; "" if that is not known."""
+    return runs_often(found.runs.times, found.runs.per, found.runs.least) if found.runs else ""
 
 
 def known_line(found: DrilledLine | NextMove, share: str = "") -> str:

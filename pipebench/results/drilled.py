@@ -43,6 +43,18 @@ class NeedlessCall:
 
 
 @dataclass(frozen=True)
+class Runs:
+    """How many `times` a line runs in each "sample", "batch" or "iteration": the mean of those that were looked into.
+
+    `least`: it runs more often, as these had too many lines to count all of them.
+    """
+
+    times: int
+    per: Literal["sample", "batch", "iteration"]
+    least: bool = False
+
+
+@dataclass(frozen=True)
 class DrilledLine:
     """A line of the user's own code inside a row that has no names, and its share of the row (0 to 1).
 
@@ -52,9 +64,8 @@ class DrilledLine:
     pipebench's own work in the row.
 
     If the line is known to be slow in other programs, `title` is what is written in its place, and `how` says how.
-    `reread` is the file that it opens and reads anew, again and again ("": none that looks found). `times` is how often
-    it called one function in a sample that was looked into (0: not known, or fewer than three times). `needless` is
-    what does more there than is needed.
+    `reread` is the file that it opens and reads anew, again and again ("": none that looks found). `runs` is how often
+    it runs (None: not known, or fewer than three times). `needless` is what does more there than is needed.
     """
 
     file: str
@@ -69,7 +80,7 @@ class DrilledLine:
     title: str = ""
     how: tuple[str, ...] = ()
     reread: str = ""
-    times: int = 0
+    runs: Runs | None = None
     needless: NeedlessCall | None = None
 
     @property
@@ -77,7 +88,7 @@ class DrilledLine:
         """The line that is to be changed: of what is needless, the one that calls it."""
         if self.needless is None:
             return self
-        return replace(self, function="", file=self.needless.file, line=self.needless.line, times=0)
+        return replace(self, function="", file=self.needless.file, line=self.needless.line, runs=None)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pipebench.results.drilled import NeedlessCall
+from pipebench.results.drilled import NeedlessCall, Runs
 from pipebench.stats import Speedup
 
 Lacking = Literal["shards", "batches", "shared-memory", "descriptors", "memory"]
@@ -52,7 +52,7 @@ class NextMove:
     `title` and `how` are of a line of the dataset that is known to be slow, at `line` of `function` (0: of a neural
     network that the dataset runs): what is written in its place, and how. It takes `line_share` of the time in which
     samples are made (None: no line is named). It comes before what `action` says. Without `title`, nothing is known of
-    the line but its share. `reread`, `times` and `needless` are as in DrilledLine.
+    the line but its share. `reread`, `runs` and `needless` are as in DrilledLine.
     """
 
     action: Literal[
@@ -110,7 +110,7 @@ class NextMove:
     line_share: float | None = None
     kept_open: bool = False
     reread: str = ""
-    times: int = 0
+    runs: Runs | None = None
     needless: NeedlessCall | None = None
     by: str = ""
 

@@ -16,11 +16,13 @@ NESTED = Known(
     re.compile(""),
     "operations on whole arrays",
     (
-        "Python visits each element. Write it for the whole array in NumPy or torch; where no",
-        "operation fits, numba.njit compiles the loops.",
+        "Python visits each element.",
+        "NumPy and torch work on whole arrays: an array as index (table[codes]), np.bincount,",
+        "np.where, np.frombuffer(text.encode(), np.uint8) of letters. For other loops: numba.njit.",
     ),
     anywhere=True,
 )
+OF_LISTS = ("tensors of arrays, not of lists",)
 FILLED = Known(
     re.compile(""),
     "whole rows, not single elements",
@@ -214,7 +216,7 @@ ARRAYS = (
     ),
     Known(  # github.com/pytorch/pytorch/issues/13918; lists of numbers are walked in the same way
         re.compile(r"\btorch\.(?:(?:as_)?tensor|(?:Float|Double|Long|Int)?Tensor)\("),
-        "tensors of arrays, not of lists",
+        OF_LISTS[0],
         (
             "Of lists of numbers or arrays, torch.tensor takes each one by itself. Keep arrays:",
             "torch.from_numpy(np.stack(...)), or pad_sequence of torch.from_numpy(...).",

@@ -73,7 +73,7 @@ def _with_its_line(move: NextMove, result: WatchResult, loader: int | None) -> N
 
 def _at_line(move: NextMove, line: DrilledLine) -> NextMove:
     line = line.to_change
-    return replace(move, function=line.function, file=line.file, line=line.line, times=line.times)
+    return replace(move, function=line.function, file=line.file, line=line.line, runs=line.runs)
 
 
 def _computes(result: WatchResult, loader: int | None) -> bool:

@@ -15,7 +15,7 @@ from pipebench.watch.read.like_a_device import like_a_device
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.own_lines import seen_in_forward
 from pipebench.watch.read.prepared import ROW, idle_of, moved, prepared
-from pipebench.watch.read.slow_line import slow_line
+from pipebench.watch.read.slow_line import an_iteration, slow_line
 from pipebench.watch.read.small_batches import of_few_samples
 from pipebench.watch.record.own_code import plain_name
 from pipebench.watch.record.program_lines import GradientRows, LeftOn
@@ -110,7 +110,8 @@ def preparing(seen: Seen) -> Iterable[Cause]:
             if one.loader == NO_LOADER:  # workers need a loader: to make it cheaper comes first, and saves all at most
                 values |= {"no_loader": 1, "workers_s": saved or 0.0}
                 early = (early for line in seen.run.looks(one.loader) for early in line.early_lines)
-                values |= {} if told.rests else slow_line(early)  # no line makes a source give its batches sooner
+                its = an_iteration(seen, one.loader, spent)
+                values |= {} if told.rests else slow_line(early, its)  # no line makes a source give its batches sooner
                 saved = spent
             yield Cause(ROW, spent, saved, one.loader, values)
 
@@ -143,20 +144,27 @@ def _called(seen: Seen, apart: Sequence[tuple[float, Apart]], saved: float | Non
     values |= {"rests": 1} if most.rests else {}
     values |= {"less": 1} if most.less else {}
     values |= _inside(seen, values)
+    if "title" in values:
+        values.pop("rests", None)  # what such lines do needs a core, and waits for one at most
     values |= _through_passes(seen)
     yield Cause("callbacks", spent, spent if saved is None else min(spent, saved), values=values, unsure=unsure)
 
 
 def _inside(seen: Seen, values: Mapping[str, str | int | float]) -> dict[str, str | int | float]:
-    """The line inside the function that is named, and whether training needs in each step what that does."""
+    """The line inside the function that is named, and whether training needs in each step what that does.
+
+    Where none is, the work is in the loop itself: then a line of it, if something is known of that.
+    """
     function, loader = str(values.get("function", "")), _trains_alone(seen)
-    if not function or loader is None:
+    if loader is None:
         return {}
     lines = seen.run.looks(loader)
     name = plain_name(function)
     places = (one for line in lines for one in line.places if one.early == one.after)
-    looks = sum(one.looks for one in places if name in map(plain_name, one.functions))
-    told = slow_line((one for line in lines for one in line.besides if one.function == name), of=looks)
+    looks = sum(one.looks for one in places if not name or name in map(plain_name, one.functions))
+    inside = (one for line in lines for one in line.besides if name in ("", one.function))
+    told = slow_line(inside, an_iteration(seen, loader, seen.s("other", loader=loader)), of=looks)
+    told = told if name or "title" in told else {}  # the loop's own line is named already
     needed = any(needed_in_each(str(values.get(which, ""))) for which in ("function", "by"))
     return told | ({"needed": 1} if needed else {})
 

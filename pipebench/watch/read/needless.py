@@ -1,4 +1,4 @@
-"""Says which functions did more than their samples needed, and how often lines call something in a sample. Pure.
+"""Says which functions did more than their samples needed. Pure.
 
 From the samples whose calls were told, see `worker/repeated_calls.py`. A function gave the same if all its arguments
 and all that it gave were the same in each of them, byte by byte. It gave too much if its result is larger than the
@@ -41,24 +41,19 @@ class Needless(NamedTuple):
         return file == self.its.file and self.its.first <= line <= self.its.last
 
 
-class CallsSeen(NamedTuple):
-    """Of one loader: what was needless, the longest first, and the calls of a line in one sample."""
+def needless_calls(
+    run: Run, loader: int, stages: Sequence[StageResult], text: Text = linecache.getline
+) -> tuple[Needless, ...]:
+    """What the calls in some samples of a loader showed, the longest first.
 
-    needless: tuple[Needless, ...]
-    of_lines: dict[tuple[str, int], int]
-
-
-def calls_seen(run: Run, loader: int, stages: Sequence[StageResult], text: Text = linecache.getline) -> CallsSeen:
-    """What the calls in some samples of a loader showed. `stages` are its rows: samples are not all of them."""
+    `stages` are its rows: samples are not all of them.
+    """
     lines = [one for process in run.processes for one in process.of(SampleCalls) if one.loader == loader]
-    of_lines: dict[tuple[str, int], int] = {}
-    for one in (each for line in lines for each in line.lines):
-        of_lines[one.file, one.line] = max(one.calls, of_lines.get((one.file, one.line), 0))
     compared = [one for one in lines if one.functions]
     enough = len({one.sample for one in compared}) >= _FEWEST
     part = 1 - sum(one.worker_share for one in stages if one.loader == loader and one.kind == "collate")
     found = sorted(_needless(compared, text, part) if enough else (), key=lambda one: -one.told.share)
-    return CallsSeen(tuple(_outermost(found)), of_lines)
+    return tuple(_outermost(found))
 
 
 def _needless(compared: Sequence[SampleCalls], text: Text, part: float) -> Iterator[Needless]:
@@ -115,9 +110,9 @@ def _outermost(found: Sequence[Needless]) -> Iterator[Needless]:
             yield one
 
 
-def _at(line: DrilledLine, seen: CallsSeen) -> NeedlessCall | None:
+def _at(line: DrilledLine, seen: Iterable[Needless]) -> NeedlessCall | None:
     """What is needless there: the user's function that the line is in, or the library's function that it calls."""
-    for one in seen.needless:
+    for one in seen:
         its, library = one.its, owner(one.its.file)
         there = line.file == its.at_file and (its.several or line.line == its.at_line)
         if library and there and line.calls == f"{library}.{its.name}":
@@ -127,21 +122,14 @@ def _at(line: DrilledLine, seen: CallsSeen) -> NeedlessCall | None:
     return None
 
 
-def with_needless(rows: Iterable[DrilledRow], calls: Mapping[int, CallsSeen]) -> tuple[DrilledRow, ...]:
-    """The rows, each line with how often it called in a sample, and with what is written in place of what is needless.
-
-    `calls` are those of each loader.
-    """
+def with_needless(rows: Iterable[DrilledRow], calls: Mapping[int, Sequence[Needless]]) -> tuple[DrilledRow, ...]:
+    """The rows, each line with what is written in place of what is needless. `calls` are those of each loader."""
     return tuple(
-        replace(row, lines=tuple(_with_calls(one, calls[row.loader]) for one in row.lines))
-        if row.loader in calls
-        else row
-        for row in rows
+        replace(row, lines=tuple(_with_calls(one, calls.get(row.loader, ())) for one in row.lines)) for row in rows
     )
 
 
-def _with_calls(line: DrilledLine, seen: CallsSeen) -> DrilledLine:
-    line = replace(line, times=seen.of_lines.get((line.file, line.line), 0))
+def _with_calls(line: DrilledLine, seen: Sequence[Needless]) -> DrilledLine:
     found = None if line.reread else _at(line, seen)
     return line if found is None else needless_line(found, line)
 
@@ -154,9 +142,9 @@ def needless_line(found: NeedlessCall, line: DrilledLine | None = None) -> Drill
     return replace(line, title=instead.title, how=instead.how, needless=found)
 
 
-def needless_elsewhere(calls: Iterable[CallsSeen], drilled: Sequence[DrilledRow]) -> Iterator[NeedlessCall]:
+def needless_elsewhere(calls: Iterable[Sequence[Needless]], drilled: Sequence[DrilledRow]) -> Iterator[NeedlessCall]:
     """What is needless in functions of whose lines looks found none, or few: their time has other rows."""
-    for told in (one.told for seen in calls for one in seen.needless):
+    for told in (one.told for seen in calls for one in seen):
         lines = ((row.worker_share, line) for row in drilled for line in row.lines if line.needless == told)
         if sum(share * line.share * told.saves for share, line in lines) < _TOLD * told.share:
             yield told

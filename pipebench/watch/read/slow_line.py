@@ -8,15 +8,18 @@ from __future__ import annotations
 import linecache
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-from pipebench.results.drilled import DrilledLine
+from pipebench.results.drilled import DrilledLine, Runs
 from pipebench.watch.read.drilled import with_known
 from pipebench.watch.read.in_loop import FEWEST
 from pipebench.watch.read.known_arrays import NESTED
 from pipebench.watch.read.known_lines import Line
 from pipebench.watch.read.known_table import KNOWN
+from pipebench.watch.read.line_runs import Place, per_element, runs_of_lines
 from pipebench.watch.read.lines_around import Text
+from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.record.trial_lines import LineLooks
 
 _KNOWN, _MOST = 0.3, 0.5  # of the looks: lines that are known to be slow by the same, and a line that is named
@@ -26,8 +29,24 @@ _LIBRARIES = ("numpy", "scipy", "PIL", "cv2", "pandas", "sklearn", "skimage", "t
 _ALONE = {one.title: one.alone or one.how for one in (NESTED, *KNOWN) if one.alone or one.anywhere}
 
 
+class Iteration(NamedTuple):
+    """How often lines run in an iteration, and the seconds that it takes where the looks are."""
+
+    runs: Mapping[Place, Runs]
+    took_s: float
+
+
+_UNKNOWN = Iteration({}, 0.0)
+
+
+def an_iteration(seen: Seen, loader: int, spent_s: float) -> Iteration:
+    """What is known of the iterations of a loader, which took `spent_s` of the run in all."""
+    turns = sum(one.turns for one in seen.run.turns(loader))
+    return Iteration(runs_of_lines(seen.run, loader)["iteration"], spent_s / max(1, turns))
+
+
 def slow_line(
-    lines: Iterable[LineLooks], text: Text = linecache.getline, *, of: int = 0
+    lines: Iterable[LineLooks], its: Iteration = _UNKNOWN, text: Text = linecache.getline, *, of: int = 0
 ) -> dict[str, str | int | float]:
     """The line and its share, as values of a cause, with what is written in its place, if that is known.
 
@@ -43,23 +62,27 @@ def slow_line(
         return {}
     found: dict[str, list[tuple[LineLooks, int]]] = {}
     for one, count in calls.most_common():
-        if count >= _SMALL * looks and (title := _known(one, text)) in _ALONE:
+        if count >= _SMALL * looks and (title := _known(one, text, its, count / looks)) in _ALONE:
             found.setdefault(title, []).append((one, count))
     sums = Counter({title: sum(count for _, count in same) for title, same in found.items()})
     for title, count in sums.most_common(1):
         if count >= _KNOWN * looks:
-            return {**_values(found[title][0][0], count / looks), "title": title, "how": " ".join(_ALONE[title])}
+            return {**_values(found[title][0][0], count / looks, its), "title": title, "how": " ".join(_ALONE[title])}
     most, count = whole.most_common(1)[0]
-    return _values(most, count / looks) if count >= _MOST * looks else {}
+    return _values(most, count / looks, its) if count >= _MOST * looks else {}
 
 
-def _known(one: LineLooks, text: Text) -> str:
-    """The title of what is known of a line, or ""."""
+def _known(one: LineLooks, text: Text, its: Iteration, share: float) -> str:
+    """The title of what is known of a line, by its text or by how often it runs; or ""."""
     library = one.calls.partition(".")[0]
     python = "." in one.calls and (library in _LIBRARIES or library in sys.stdlib_module_names)  # else it is in C
     line = DrilledLine(one.file, one.function, one.line, one.calls if python else "", "", 1, 1.0, 1.0, 1.0)
-    return with_known(line, Line("", "", "", "", "loop"), text).title
+    title = with_known(line, Line("", "", "", "", "loop"), text).title
+    each = per_element(its.runs.get(Place(one.file, one.line)), share * its.took_s)
+    return title if title in _ALONE or not each else NESTED.title
 
 
-def _values(one: LineLooks, share: float) -> dict[str, str | int | float]:
-    return {"slow_file": one.file, "slow_function": one.function, "slow_line": one.line, "line_share": share}
+def _values(one: LineLooks, share: float, its: Iteration) -> dict[str, str | int | float]:
+    found = its.runs.get(Place(one.file, one.line))
+    often = {} if found is None else {"runs": found.times, "runs_least": int(found.least)}
+    return {"slow_file": one.file, "slow_function": one.function, "slow_line": one.line, "line_share": share, **often}

@@ -39,9 +39,10 @@ from pipebench.watch.read.growing import grown
 from pipebench.watch.read.hand_off import hand_off
 from pipebench.watch.read.host_use import busy_shares, host, host_notes, workers
 from pipebench.watch.read.known_move import known_of_cause, with_slow_lines
+from pipebench.watch.read.line_runs import with_runs
 from pipebench.watch.read.moves import in_its_words
 from pipebench.watch.read.moves_of_run import move_of_run
-from pipebench.watch.read.needless import calls_seen, needless_elsewhere, with_needless
+from pipebench.watch.read.needless import needless_calls, needless_elsewhere, with_needless
 from pipebench.watch.read.notes import (
     loader_notes,
     lost,
@@ -152,8 +153,8 @@ def _tables(given: _Found, loader: int | None) -> WatchResult:
     main = next((one for one in loaders if one.loader in in_loop), None)
     spans = _spans(steady.values(), loop)
     numbers = [one.loader for one in loaders]
-    calls = {one: calls_seen(run, one, stages) for one in run.loaders}
-    drilled = with_needless(drilled_rows(run, stages, looks), calls)
+    calls = {one: needless_calls(run, one, stages) for one in run.loaders}
+    drilled = with_runs(with_needless(drilled_rows(run, stages, looks), calls), stages, run)
     used, made = host(run, numbers, footprint), tuple(workers(run, numbers, footprint, in_loop))
     nothing, lines = nothing_watched(processes), [one for process in run.of_script() for one in process.lines]
     return WatchResult(

@@ -1,8 +1,8 @@
-"""What a process noted of the calls in one of its samples: see `worker/repeated_calls.py`."""
+"""What a process noted of the calls in one of its samples, and of lines that run: see `worker/repeated_calls.py`."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from pipebench.watch.record.line import line
 
@@ -36,26 +36,39 @@ class FunctionCalls(NamedTuple):
     takes: int
 
 
-class LineCalls(NamedTuple):
-    """How often, in a sample, a line of the user's own code called what it calls most often."""
-
-    file: str
-    line: int
-    calls: int
-
-
 @line
 class SampleCalls:
     """The calls in one sample, which took `spent_ns` and holds tensors and arrays of `sample_bytes`.
 
-    `sample` is a number for its index.
-
-    The first of a process has `lines`; the others have the functions that took long in the first.
+    `sample` is a number for its index. `functions` are those that took long in the first such sample of the process.
     """
 
     loader: int
     sample: int
     spent_ns: int
     functions: list[FunctionCalls]
-    lines: list[LineCalls]
     sample_bytes: int = 0
+
+
+class LineRun(NamedTuple):
+    """How often a line of the user's own code ran."""
+
+    file: str
+    line: int
+    runs: int
+
+
+@line
+class LineRuns:
+    """How often lines ran in a sample, in a batch or in an iteration: that is what they are counted `per`.
+
+    It is a `part` of that: of an iteration, what comes "before" its backward or "after" its last step; of a batch, its
+    "samples" where these are made in one call, or what puts them together ("collate"). Not `whole`: there were too many
+    to count all of them. `lines` are those that ran most often.
+    """
+
+    loader: int
+    per: Literal["sample", "batch", "iteration"]
+    part: Literal["", "before", "after", "samples", "collate"]
+    whole: bool
+    lines: list[LineRun]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, TypeAlias
 
 from pipebench.watch.record.line import line
-from pipebench.watch.record.sample_calls import SampleCalls
+from pipebench.watch.record.sample_calls import LineRuns, SampleCalls
 
 Holds: TypeAlias = int | Literal["all"] | None
 """How many results the `functools.lru_cache` around a function holds (None: it has none)."""
@@ -128,4 +128,4 @@ class Content(NamedTuple):
     uneven: float = 0.0
 
 
-WorkerLine: TypeAlias = WorkerGone | KeptOpen | SampleCalls
+WorkerLine: TypeAlias = WorkerGone | KeptOpen | SampleCalls | LineRuns

@@ -36,6 +36,7 @@ class _Hooks:
     @unseen
     def before(self, optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         loop = self._loop
+        loop.lines.stop()
         if compiling() or not loop.recording.on or _in_another(sys._getframe(1)):
             return None
         if not loop.here.open or (this := loop.spend(OTHER)) is None:
@@ -68,6 +69,8 @@ class _Hooks:
             self._tools.stepped()
             self._rows.stepped(optimiser)
         loop.recording.guarded("finding a loop without a loader", self._bare.stepped, id(optimiser), this)
+        if this is not None and not here.backward:
+            loop.count_lines(this, "after", model=this is here.bare)
 
 
 def watch_optimisers(loop: LoopPhases, module: Any) -> None:

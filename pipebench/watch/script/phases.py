@@ -23,6 +23,7 @@ from pipebench.watch.record.lines import (
 from pipebench.watch.record.record_file import AFTER, FORWARD, OTHER, SPANS, WAIT
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.script.arrivals import Arrivals
+from pipebench.watch.script.line_looks import LineLooks
 from pipebench.watch.script.main_thread import MainThread
 from pipebench.watch.script.own_steps import OwnTime
 from pipebench.watch.script.passes import Pass
@@ -83,6 +84,7 @@ class LoopPhases:
         self.account = MainThread(recording)
         self.device = TrainingDevice()
         self.gradients = UnusedGradients()
+        self.lines = LineLooks(recording)
         self.own: OwnTime | None = None  # set on a rank
         self.on_transfer: Callable[[Any], object] | None = None  # hears of each tensor that is copied to a CUDA device
         self.trains: set[int] = set()  # loaders whose loop came to a backward
@@ -168,6 +170,7 @@ class LoopPhases:
             self._left(bare)
 
     def before_next(self, iterator: Any) -> None:
+        self.lines.stop()
         here = self.here
         top = self.spend(OTHER)
         this = self.passes.get(iterator)
@@ -240,6 +243,14 @@ class LoopPhases:
             if this in here.open:
                 here.open.remove(this)
         self.recorded(this)
+        if event is None:
+            self.count_lines(this, "before", model=True)
+
+    def count_lines(self, this: Pass, part: Literal["before", "after"], model: bool) -> None:
+        """Counts lines of the user's own from now on, if it is time. `model`: in that part, the model may run."""
+        here = self.here
+        if here.main and here.mark >= self.lines.asked_ns:
+            self.recording.guarded("counting lines", self.lines.begin, this.loader, part, this.turn, here.mark, model)
 
     def ends_wait(self, this: Pass, parts: list[int], last: bool) -> None:
         """The time since the event before the last one was a wait, with these parts. `last`: the pass has ended."""
@@ -279,6 +290,7 @@ class LoopPhases:
         If a loop over `again` is still open, it was left by `break`, and what ran is outside it. Inside a larger
         pipeline, the wait for that pipeline has already begun.
         """
+        self.lines.stop()  # workers may be forked now
         if self.here.whole is None:
             self.end_bare()
             if again in self.passes:

@@ -69,6 +69,8 @@ def watch_fetcher(fetcher: Any, sums: Sums, took_ns: int = 0) -> Any:
         own = getattr(fetcher, name)
         stand_in = stand_in_for(own)
         setattr(fetcher, name, stand_in)
+        collate = fetcher.collate_fn
+        fetcher.collate_fn = sums.lines.counted(collate)
         present = sums.present
         if present is not None:
             present.begin()
@@ -90,6 +92,7 @@ def watch_fetcher(fetcher: Any, sums: Sums, took_ns: int = 0) -> Any:
             timer.end()
             if getattr(fetcher, name) is stand_in:
                 setattr(fetcher, name, own)
+            fetcher.collate_fn = collate
             cpu, waited = min(_cpu_ns() - cpu, timer.last - began), sums.waited.now() - waited
             if present is not None:
                 present.end()

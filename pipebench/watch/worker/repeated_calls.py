@@ -1,8 +1,8 @@
 """Notices functions that give each sample the same, or one sample twice the same: once would do.
 
 In a few samples of a process, Python tells each call (`sys.setprofile`), which takes up to a microsecond. The first of
-them finds the functions that take long, and the lines that call something many times. In the others, what goes into
-these functions, and what they give, becomes a number each. The time that this takes is not counted as theirs.
+them finds the functions that take long. In the others, what goes into these functions, and what they give, becomes a
+number each. The time that this takes is not counted as theirs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pipebench.watch.record.last_sample import text_of
 from pipebench.watch.record.own_code import is_standard, line_reached, owner, plain_name
 from pipebench.watch.record.patches import is_ours
 from pipebench.watch.record.recording import Recording
-from pipebench.watch.record.sample_calls import FunctionCalls, LineCalls, SampleCalls
+from pipebench.watch.record.sample_calls import FunctionCalls, SampleCalls
 from pipebench.watch.stages.in_place import LAZY, NAMED, VARIABLE
 from pipebench.watch.worker.draws import drew_since, moved, own_generators, random_state
 from pipebench.watch.worker.fingerprints import attributes_of, size_of, whole
@@ -31,10 +31,9 @@ _PASSES = 3  # in whose workers it is looked
 _EVENTS = 60_000  # of a sample
 _OWN_NS = 50_000_000  # of our own work in a sample
 _PART = 0.05  # of the sample, in a function that takes long
-_MOST_FUNCTIONS, _MOST_LINES = 16, 20
+_MOST_FUNCTIONS = 16
 _MOST_CALLS = 100  # in a sample, of a function that is compared
 _MOST_DRAWS = 16  # of them, of which it is looked whether they draw random numbers: of others nothing is known
-_FEWEST_CALLS = 3  # of a line
 _TRIED = 200  # calls, to learn what it takes to be told of one
 _MOST_BYTES = 64 << 20  # of arguments and results in one sample
 _LEAST_BYTES = 32  # of a result: a number or two may be the same by chance
@@ -116,7 +115,6 @@ class RepeatedCalls:
         self._spent: Counter[int] = Counter()
         self._calls: Counter[int] = Counter()
         self._by_users: set[int] = set()  # the functions that the user's own code calls: others he cannot change
-        self._lines: Counter[tuple[int, int, object]] = Counter()
         self._found: dict[int, _Told] = {}
         self._made: list[tuple[int, Any, int]] = []  # objects that this sample has made
         self._bytes = _MOST_BYTES
@@ -131,7 +129,7 @@ class RepeatedCalls:
         sys.setprofile(None)
         return (perf_counter_ns() - self._began) / max(1, self._events)
 
-    def _tells(self, frame: types.FrameType, event: str, function: Any) -> None:
+    def _tells(self, frame: types.FrameType, event: str, given: Any) -> None:
         """Python calls this at each call and return, while it is not known which functions take long."""
         self._events += 1
         if self._events > _EVENTS:
@@ -140,8 +138,6 @@ class RepeatedCalls:
         try:
             if event == "call":
                 self._enters(frame)
-            elif event == "c_call":
-                self._called(frame, getattr(function, "__name__", ""))
             elif event == "return" and self._open and self._open[-1].code is frame.f_code:
                 one, key = self._open.pop(), id(frame.f_code)
                 self._within[key] -= 1
@@ -159,16 +155,9 @@ class RepeatedCalls:
         self._open.append(one)
         self._within[key] += 1
         self._calls[key] += 1
-        if not code.co_flags & LAZY:  # each item of a generator is told as a call
-            if frame.f_back is not None:
-                self._called(frame.f_back, key)
-            if key not in self._by_users and not owner(_called_at(frame)[0]):
-                self._by_users.add(key)
-
-    def _called(self, caller: types.FrameType, what: object) -> None:
-        code = caller.f_code
-        self._codes[id(code)] = code
-        self._lines[id(code), caller.f_lasti, what] += 1
+        lazy = code.co_flags & LAZY  # each item of a generator is told as a call
+        if not lazy and key not in self._by_users and not owner(_called_at(frame)[0]):
+            self._by_users.add(key)
 
     def _compares(self, frame: types.FrameType, event: str, given: Any) -> None:
         """The same when they are known. What a return gives is `given`; None where an exception was raised."""
@@ -292,7 +281,7 @@ class RepeatedCalls:
                 self._found[key].results_known = False  # it was changed, so each sample needs one of its own
         functions = [_as_line(one) for one in self._found.values()]
         number = zlib.crc32((text_of(index) or "").encode("utf-8", "backslashreplace"))
-        self._recording.write(SampleCalls(self._loader, number, spent, functions, self._many(), size_of(sample)))
+        self._recording.write(SampleCalls(self._loader, number, spent, functions, size_of(sample)))
 
     def _longest(self, whole_ns: int) -> list[types.CodeType]:
         """The functions that take a part of the sample that counts, and that can be compared.
@@ -309,17 +298,6 @@ class RepeatedCalls:
                 found.append(code)
         return found[:_MOST_FUNCTIONS]
 
-    def _many(self) -> list[LineCalls]:
-        """The lines of the user's own code that call one function many times, by the instruction that calls it."""
-        found: dict[tuple[str, int], int] = {}
-        for (key, at, _), calls in self._lines.most_common():
-            if calls < _FEWEST_CALLS or len(found) >= _MOST_LINES:
-                break
-            code = self._codes[key]
-            if not owner(code.co_filename) and (line := _line_of(code, at)):
-                found.setdefault((code.co_filename, line), calls)
-        return [LineCalls(*place, calls) for place, calls in found.items()]
-
 
 def _held(one: Any) -> list[Any]:
     return [*(attributes_of(one) or {}).values()]
@@ -335,10 +313,6 @@ def _is_made(code: types.CodeType) -> bool:
 def _arguments_of(code: types.CodeType) -> int:
     several = bool(code.co_flags & VARIABLE) + bool(code.co_flags & NAMED)
     return code.co_argcount + code.co_kwonlyargcount + several
-
-
-def _line_of(code: types.CodeType, at: int) -> int:
-    return next((line or 0 for begin, end, line in code.co_lines() if begin <= at < end), 0)
 
 
 def _called_at(frame: types.FrameType) -> tuple[str, int]:

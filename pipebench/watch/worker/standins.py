@@ -44,8 +44,7 @@ class _Dataset:
         several = self._lists and isinstance(index, list)
         looks = found = None
         try:
-            if sums.looks_into is not None and not several:
-                looks = sums.looking()
+            looks = sums.looking(several) if sums.pending else None
             found = self._dataset[index]
         finally:
             timer.switch(before)
@@ -66,10 +65,14 @@ class _Dataset:
             if self._sums.present is not None:
                 self._sums.present.note(indices)
             before = timer.switch(self._stage)
+            looks = None
             try:
+                looks = self._sums.looking(several=True) if self._sums.pending else None
                 found = function(indices)
             finally:
                 timer.switch(before)
+                if looks is not None:
+                    looks.ends(None, None)
             self._sums.several(_length(indices) or _length(found))
             return found
 
@@ -118,8 +121,7 @@ class _Iterator(Passing):
         began = timer.last
         looks = found = None
         try:
-            if sums.looks_into is not None and not self._batches and timer.batched is None:
-                looks = sums.looking()
+            looks = sums.looking(self._batches or timer.batched is not None) if sums.pending else None
             found = next(self._iterator)
         finally:
             timer.switch(before)

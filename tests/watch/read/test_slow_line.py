@@ -32,7 +32,7 @@ def _text(file: str, line: int) -> str:
 
 
 def test_a_line_that_is_known_is_told_with_what_is_written_instead() -> None:
-    found = slow_line([DRAWS, SUMS], _text)
+    found = slow_line([DRAWS, SUMS], text=_text)
     assert (found["slow_line"], found["title"], found["line_share"]) == (
         4,
         "weights summed up once",
@@ -51,13 +51,13 @@ def test_a_line_that_is_known_is_told_with_what_is_written_instead() -> None:
     ],
 )
 def test_else_the_line_with_most_of_it_is_named(lines: list[LineLooks], line: int | None) -> None:
-    found = slow_line(lines, _text)
+    found = slow_line(lines, text=_text)
     assert found.get("slow_line") == line and "title" not in found
 
 
 def test_what_only_holds_of_a_dataset_is_not_said() -> None:
     line = LineLooks("a/replay.py", "load", 1, "sentence_transformers.SentenceTransformer.encode", 40)
-    assert "title" not in slow_line([line], lambda file, at: "z = encoder.encode(texts)\n" if at == 1 else "")
+    assert "title" not in slow_line([line], text=lambda file, at: "z = encoder.encode(texts)\n" if at == 1 else "")
 
 
 def test_the_next_step_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ def _of_average(file: str, line: int) -> str:
     ],
 )
 def test_lines_that_are_slow_by_the_same_are_told_together(lines: list[LineLooks], of: int, found: object) -> None:
-    told = slow_line(lines, _of_average, of=of)
+    told = slow_line(lines, text=_of_average, of=of)
     assert (told.get("slow_line"), told.get("line_share"), told.get("title")) == found
 
 
@@ -194,7 +194,7 @@ def test_a_loop_that_waits_for_its_batches_has_no_line_to_make_cheaper() -> None
 def test_two_loops_are_not_told_what_holds_of_a_function_of_numpy() -> None:
     source = ["def f(a):", "    for i in range(9):", "        for j in range(9):", "            a[i, j] = a[i, j] * 2"]
     line = LineLooks("x.py", "f", 4, "", 40)
-    found = slow_line([line], lambda file, at: source[at - 1] + "\n" if 0 < at <= len(source) else "")
+    found = slow_line([line], text=lambda file, at: source[at - 1] + "\n" if 0 < at <= len(source) else "")
     assert found["how"] == " ".join(NESTED.how)
 
 

@@ -16,7 +16,7 @@ from pipebench.watch.read.gather import gather
 from pipebench.watch.record import bound_lines, device_lines, lines, program_lines, spent, trial_lines, worker_lines
 from pipebench.watch.record.record_file import encoded
 from pipebench.watch.record.recording import Settings
-from pipebench.watch.record.sample_calls import FunctionCalls, LineCalls, SampleCalls
+from pipebench.watch.record.sample_calls import FunctionCalls, LineRun, LineRuns, SampleCalls
 
 LINES: list[lines.Line] = [
     lines.ProcessStarted(10, "worker", 5, 1, 0, "spawn"),
@@ -69,8 +69,9 @@ LINES: list[lines.Line] = [
     worker_lines.KeptOpen(1),
     SampleCalls(
         1, 7, 90, [FunctionCalls("/me/a.py", "bank", 1, 9, "/me/a.py", 20, 2, 1, 50, 20, 3, 4, 800, False, True, 1)],
-        [LineCalls("/me/a.py", 20, 2)], 80,
+        80,
     ),
+    LineRuns(1, "iteration", "after", False, [LineRun("/me/a.py", 20, 300)]),
     program_lines.GradientRows("Adam", 30, 20, 5, 5, 1),
     bound_lines.BoundPlan(
         1, 100, 5, 6, 2, 1000, 32, False, [bound_lines.Reason("bound-bursts", {"batches": 3, "workers": 2})]

@@ -1,4 +1,4 @@
-"""Which functions did the same in several samples, and how often lines called: from samples whose calls are told."""
+"""Which functions did the same in several samples, from samples whose calls are told."""
 
 from __future__ import annotations
 
@@ -199,18 +199,6 @@ def test_a_sample_that_calls_the_same_again() -> None:
     assert 0 < found.again_ns < found.spent_ns and not found.several  # all calls are in one line
     views = _looked_into(lambda index: [drawn(40), drawn(40)])
     assert [one[:2] for one in _of("drawn", views)] == [(2, 0)] * 3  # two views of one picture
-
-
-def test_lines_that_call_many_times() -> None:
-    def sample(index: int) -> int:
-        for _ in range(90):
-            np.ones(3)
-        return sum(1 for _ in range(7))
-
-    (first, *others) = _looked_into(sample)
-    assert not any(one.lines for one in others)
-    begins = sample.__code__.co_firstlineno
-    assert [(one.file, one.line, one.calls) for one in first.lines] == [(__file__, begins + 2, 90)]  # no generator
 
 
 def test_a_sample_that_fails_or_is_nothing_is_not_told() -> None:
