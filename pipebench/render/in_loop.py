@@ -126,8 +126,9 @@ def in_validation(values: Any) -> str:
         return ""
     spent = seconds(values["apart_s"])
     return (
-        f" Work besides the model (metrics, decoding, plots) took about {spent} of that.{_most(values)} Doing it at "
-        f"less cost, or less often, could save up to {spent} (predicted from looks, not tried)."
+        f" Work besides the model (metrics, decoding, plots) took about {spent} of that.{_most(values)}"
+        f"{_inside(values)} Doing it at less cost, or less often, could save up to {spent} (predicted from looks, not "
+        "tried)."
     )
 
 

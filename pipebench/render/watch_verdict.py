@@ -205,6 +205,8 @@ _WHOLE = {
     "make-batches-cheaper": "making batches",
     "less-python": "the Python work before backward",
     "do-less-in-the-loop": "this work",
+    "do-less-in-validation": "this work",
+    "shorten-wait-part": "the sampler",
 }
 
 

@@ -15,6 +15,7 @@ from pipebench.watch.read.gather import Run
 from pipebench.watch.read.in_loop import as_values, enough, innermost, surely_most
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.own_lines import on_host
+from pipebench.watch.read.slow_line import line_inside
 from pipebench.watch.read.together import in_steps
 from pipebench.watch.record.trial_lines import LoopLooks, PlaceLooks
 
@@ -36,7 +37,9 @@ def beside_model(seen: Seen, row: AccountRow, one: LoaderResult | None) -> dict[
     spent = own.get("other", 0.0) * count / max(1, looks)
     if not sure or "spans" in own or spent < MATTERS * seen.loops_s:
         return {}
-    return {"apart_s": spent, **_where(found, lines, count)}
+    where = _where(found, lines, count)
+    function = str(where.get("function", ""))
+    return {"apart_s": spent, **where, **(line_inside(seen, one.loader, function, spent) if function else {})}
 
 
 def shares_loop(run: Run, one: LoaderResult) -> bool:

@@ -89,6 +89,15 @@ NEEDLESS: dict[What, Known] = {
     "before": ONE_CALL,
     "cut": CUT_FIRST,
 }
+GROUPS = Known(
+    re.compile(""),
+    "places of each label collected once",
+    (
+        "It goes through many items for each index. When the sampler is made, collect the indices of",
+        "each group once: places = {y: np.flatnonzero(labels == y) for y in np.unique(labels)}; and",
+        "draw all indices of a pass from these.",
+    ),
+)
 KNOWN = (
     *FILES,
     *ARRAYS,
@@ -213,3 +222,9 @@ KNOWN = (
         kinds=("getitem", "function"),
     ),
 )
+_OF_INDICES = (
+    "places of each label collected once", "weights summed once", "weights summed up once", "a set in place of a list",
+    "numbers drawn without a permutation", "a dict in place of list.index", "rows found without comparing a column",
+)  # fmt: skip
+OF_INDICES = {one.title: one for one in KNOWN if one.title in _OF_INDICES}
+"""What holds in samplers, too, by its title."""

@@ -15,9 +15,8 @@ from pipebench.watch.read.like_a_device import like_a_device
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.own_lines import seen_in_forward
 from pipebench.watch.read.prepared import ROW, idle_of, moved, prepared
-from pipebench.watch.read.slow_line import an_iteration, slow_line
+from pipebench.watch.read.slow_line import an_iteration, line_inside, slow_line
 from pipebench.watch.read.small_batches import of_few_samples
-from pipebench.watch.record.own_code import plain_name
 from pipebench.watch.record.program_lines import GradientRows, LeftOn
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
 
@@ -158,13 +157,7 @@ def _inside(seen: Seen, values: Mapping[str, str | int | float]) -> dict[str, st
     function, loader = str(values.get("function", "")), _trains_alone(seen)
     if loader is None:
         return {}
-    lines = seen.run.looks(loader)
-    name = plain_name(function)
-    places = (one for line in lines for one in line.places if one.early == one.after)
-    looks = sum(one.looks for one in places if not name or name in map(plain_name, one.functions))
-    inside = (one for line in lines for one in line.besides if name in ("", one.function))
-    told = slow_line(inside, an_iteration(seen, loader, seen.s("other", loader=loader)), of=looks)
-    told = told if name or "title" in told else {}  # the loop's own line is named already
+    told = line_inside(seen, loader, function, seen.s("other", loader=loader))
     needed = any(needed_in_each(str(values.get(which, ""))) for which in ("function", "by"))
     return told | ({"needed": 1} if needed else {})
 

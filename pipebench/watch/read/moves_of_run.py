@@ -29,6 +29,7 @@ _OF_RUN = {
     "loading-takes-cores": "make-stage-cheaper", "outside-loops": "do-less-between",
 }  # fmt: skip
 _PLACE = ("function", "by", "file", "line")
+_ONLY_KNOWN = ("callbacks", "validation", "sampler")  # causes with another remedy than their line
 _APART = "do-less-in-validation"
 FIRST = ("left-on", "each-gives-all")  # causes with which all others hold, and which come before them
 
@@ -44,11 +45,11 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         return None
     action = "no-workers" if "saved_s" in first.values else _OF_RUN.get(first.code)
     place: dict[str, Any] = {name: first.values[name] for name in _PLACE if name in first.values}
+    place |= _of_line(first)
     if first.code == "validation":
         action = _of_untrained(first, action)
         place = {**place, "took_s": first.values["apart_s"]} if action == _APART else {}
     action = "make-batches-cheaper" if action == "prepare-in-workers" and "no_loader" in first.values else action
-    place |= _of_line(first)
     place |= {name: True for name in ("rests", "needed") if name in first.values}
     if action is None:
         if move is None and first.values.get("core_s") and "stage" in first.values:
@@ -82,10 +83,10 @@ def _largest(causes: Sequence[Cause]) -> Cause | None:
 def _of_line(one: Cause) -> dict[str, Any]:
     """The line in which most of the work is, with what is written in its place, if that is known.
 
-    Work besides training may also be done less often, so a line of which nothing is known is not told of it.
+    Where there is another remedy, as to do work less often, a line of which nothing is known is not told.
     """
     values: Any = one.values
-    if "line_share" not in values or (one.code == "callbacks" and "title" not in values):
+    if "line_share" not in values or (one.code in _ONLY_KNOWN and "title" not in values):
         return {}
     known = {"title": values["title"], "how": (values["how"],)} if "title" in values else {}
     place = {name: values[f"slow_{name}"] for name in ("function", "file", "line")}

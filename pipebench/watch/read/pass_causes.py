@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from pipebench.results.account import STARTING, AccountRow, Cause
 from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.account import throws_away
 from pipebench.watch.read.begins import begins_twice_s, stream_begins
-from pipebench.watch.read.gather import Run, loaders_found
-from pipebench.watch.read.in_loop import as_values, made_between
+from pipebench.watch.read.drawn_lines import line_of_sampler
+from pipebench.watch.read.gather import loaders_found
+from pipebench.watch.read.in_loop import made_between
 from pipebench.watch.read.of_causes import MATTERS, Seen, as_made
 from pipebench.watch.record.lines import LoaderFound, PassBegun
 
 LARGE_ONCE = 0.2  # of the run
 _FOR_WORKERS = ("start-up", "end-of-pass", "wait-for-worker", "receive", "unpickle", "send-indices")
-_FEWEST = 10  # looks at a sampler: fewer tell no line
 _MOST_ONCE = 0.5  # of the loops: a start of workers that a longer run does not repeat, as far as is known
 
 
@@ -103,18 +102,6 @@ def _with_inside(rows: Iterable[AccountRow]) -> Iterable[AccountRow]:
         yield from one.inside
 
 
-def _line_of_sampler(run: Run, loader: int) -> dict[str, str | int | float]:
-    """The line of the script in which half of the looks at a sampler found it, as values of a cause; none without one.
-
-    It is the innermost of the script, as in a function that the sampler calls.
-    """
-    found = Counter[tuple[str, int, str]]()
-    for one in (one for line in run.looks(loader) for one in line.drawn):
-        found[one.file, one.line, one.function] += one.looks
-    place, looks = max(found.items(), key=lambda one: one[1], default=(("", 0, ""), 0))
-    return as_values(*place) if looks >= _FEWEST and 2 * looks >= found.total() else {}
-
-
 def sampler(seen: Seen) -> Iterable[Cause]:
     described = loaders_found(seen.run.processes)
     for one in seen.in_loop:
@@ -125,7 +112,7 @@ def sampler(seen: Seen) -> Iterable[Cause]:
         if (known := described.get(one.loader)) is not None and known.sampler:
             values |= {"function": known.sampler}
             values |= {"file": known.sampler_at.file, "line": known.sampler_at.line} if known.sampler_at else {}
-            values |= _line_of_sampler(seen.run, one.loader)
+            values |= line_of_sampler(seen, one.loader, spent)
         if one.remade != "other" and (twice := begins_twice_s(seen.run, one.loader)):
             values |= {"twice_s": twice, **as_made(one)}
         yield Cause("sampler", spent, saved, one.loader, values)

@@ -20,6 +20,7 @@ from pipebench.watch.read.known_table import KNOWN
 from pipebench.watch.read.line_runs import Place, per_element, runs_of_lines
 from pipebench.watch.read.lines_around import Text
 from pipebench.watch.read.of_causes import Seen
+from pipebench.watch.record.own_code import plain_name
 from pipebench.watch.record.trial_lines import LineLooks
 
 _KNOWN, _MOST = 0.3, 0.5  # of the looks: lines that are known to be slow by the same, and a line that is named
@@ -70,6 +71,19 @@ def slow_line(
             return {**_values(found[title][0][0], count / looks, its), "title": title, "how": " ".join(_ALONE[title])}
     most, count = whole.most_common(1)[0]
     return _values(most, count / looks, its) if count >= _MOST * looks else {}
+
+
+def line_inside(seen: Seen, loader: int, function: str, spent_s: float) -> dict[str, str | int | float]:
+    """The same of work in a loop besides waiting and training, inside this function, which took `spent_s` of the run.
+
+    Without a function, it is in the loop itself, whose line is named already: then only what is known counts.
+    """
+    lines, name = seen.run.looks(loader), plain_name(function)
+    places = (one for line in lines for one in line.places if one.early == one.after)
+    looks = sum(one.looks for one in places if not name or name in map(plain_name, one.functions))
+    inside = (one for line in lines for one in line.besides if name in ("", one.function))
+    told = slow_line(inside, an_iteration(seen, loader, spent_s), of=looks)
+    return told if name or "title" in told else {}
 
 
 def _known(one: LineLooks, text: Text, its: Iteration, share: float) -> str:

@@ -62,13 +62,13 @@ class LineRun(NamedTuple):
 class LineRuns:
     """How often lines ran in a sample, in a batch or in an iteration: that is what they are counted `per`.
 
-    It is a `part` of that: of an iteration, what comes "before" its backward or "after" its last step; of a batch, its
-    "samples" where these are made in one call, or what puts them together ("collate"). Not `whole`: there were too many
-    to count all of them. `lines` are those that ran most often.
+    It is a `part` of that. Of an iteration: the "wait" for its batch, what comes "before" the backward, or "after" the
+    last step. Of a batch: its "samples" where these are made in one call, or what puts them together ("collate").
+    Not `whole`: there were too many to count all of them. `lines` are those that ran most often.
     """
 
     loader: int
     per: Literal["sample", "batch", "iteration"]
-    part: Literal["", "before", "after", "samples", "collate"]
+    part: Literal["", "wait", "before", "after", "samples", "collate"]
     whole: bool
     lines: list[LineRun]

@@ -16,7 +16,7 @@ _LOOKS = 2  # at each part of the iterations of a loop
 _FIRST_NS, _AGAIN_NS = 1_000_000_000, 4_000_000_000  # after the first iteration, and after the first of these looks
 _ASKED_NS = 250_000_000
 _FEWEST = 3  # iterations of the pass before: in the first ones, libraries are loaded
-Part = Literal["before", "after"]
+Part = Literal["wait", "before", "after"]
 
 
 class LineLooks:

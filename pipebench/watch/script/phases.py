@@ -23,7 +23,7 @@ from pipebench.watch.record.lines import (
 from pipebench.watch.record.record_file import AFTER, FORWARD, OTHER, SPANS, WAIT
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.script.arrivals import Arrivals
-from pipebench.watch.script.line_looks import LineLooks
+from pipebench.watch.script.line_looks import LineLooks, Part
 from pipebench.watch.script.main_thread import MainThread
 from pipebench.watch.script.own_steps import OwnTime
 from pipebench.watch.script.passes import Pass
@@ -197,6 +197,7 @@ class LoopPhases:
         if not this.beside or this.loader in self.trains:
             this.device.begin()
         self.arrivals.parts.begin()
+        self.count_lines(this, "wait", model=False)
 
     def _in_step(self, first: int, second: int) -> None:
         """Writes once that these two loaders are iterated in step."""
@@ -223,6 +224,7 @@ class LoopPhases:
 
         `event` is None if a batch came, else what happened instead: "exhausted" or "failed".
         """
+        self.lines.stop()
         here = self.here
         waited = self.arrivals.parts.take()
         waited[AFTER] += after_ns
@@ -246,7 +248,7 @@ class LoopPhases:
         if event is None:
             self.count_lines(this, "before", model=True)
 
-    def count_lines(self, this: Pass, part: Literal["before", "after"], model: bool) -> None:
+    def count_lines(self, this: Pass, part: Part, model: bool) -> None:
         """Counts lines of the user's own from now on, if it is time. `model`: in that part, the model may run."""
         here = self.here
         if here.main and here.mark >= self.lines.asked_ns:

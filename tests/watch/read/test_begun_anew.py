@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 from planted_runs import MS, TRAINS, Planted, said
 
+from pipebench.render.watch_verdict import next_move
+from pipebench.results.next_move import NextMove
+from pipebench.watch.read.drawn_lines import line_of_sampler
+from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.record.lines import CodePlace, HandedOver, LoaderFound, LoopLooks
+from pipebench.watch.record.sample_calls import LineRun, LineRuns
 from pipebench.watch.record.trial_lines import LineLooks
 
 
@@ -84,6 +89,54 @@ def test_the_line_of_a_sampler_is_told_where_half_of_many_looks_found_it(looks: 
         if isinstance(one, LoaderFound) else one for one in run.lines
     ]  # fmt: skip
     assert f"The sampler of loader 1 ({told or 'Balanced.__iter__, balanced.py:49'}) took" in said(run.account())
+
+
+SAMPLER = """\
+class Balanced(Sampler):
+    def __iter__(self):
+        for _ in range(self.n):
+            want = random.randrange(9)
+            yield random.choice(self.places(want))
+
+    def places(self, want):
+        found = []
+        for at in range(len(self.labels)):
+            if self.labels[at] == want:
+                found.append(at)
+        return found
+
+    def weighted(self):
+        return np.random.choice(len(self.p), p=self.p)
+""".splitlines(keepends=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "runs", "told"),
+    [
+        (10, 5000, "change balanced.py:10 (Balanced.places, 80 % of the sampler, runs 5,000 times an iteration) to "
+                   "places of each label collected once. It goes through many items for each index. When the sampler"),
+        (10, 90, "make the sampler faster (Balanced.places, balanced.py:10)"),
+        (15, 0, "change balanced.py:15 (Balanced.places, 80 % of the sampler) to weights summed up once. NumPy's"),
+    ],
+)  # fmt: skip
+def test_what_is_written_in_place_of_the_line_of_a_sampler(
+    line: int, runs: int, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        line_of_sampler, "__defaults__", (lambda _, at: SAMPLER[at - 1] if 0 < at <= len(SAMPLER) else "",)
+    )
+    looks = [LineLooks("/a/balanced.py", "Balanced.places", at, "", seen) for at, seen in ((line, 16), (4, 4))]
+    run = Planted()
+    run.loader(**TRAINS, sampler=2000)
+    run.lines.append(LoopLooks(1, "train.py", 50, [], drawn=looks))
+    run.lines += [LineRuns(1, "iteration", "wait", True, [LineRun("/a/balanced.py", line, runs)])] * bool(runs)
+    run.lines = [
+        replace(one, sampler="Balanced.__iter__", sampler_at=CodePlace("/a/balanced.py", 2))
+        if isinstance(one, LoaderFound) else one for one in run.lines
+    ]  # fmt: skip
+    move = NextMove("shorten-wait-part", 2.0, loader=1, wait_part="sampler", wait_part_s=0.02)
+    said_first = next_move(move_of_run(move, run.account().causes, 2.0)) or ""
+    assert said_first.startswith(f"Next: {told}")
 
 
 def test_a_sampler_that_begins_twice_where_workers_are_new() -> None:

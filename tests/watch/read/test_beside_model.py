@@ -14,7 +14,8 @@ from pipebench.watch.read.moves import in_its_words
 from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.record.lines import LoaderFound, LoadersTogether, LoopSums
 from pipebench.watch.record.record_file import TRANSFER
-from pipebench.watch.record.trial_lines import BETWEEN, LoopLooks, PlaceLooks
+from pipebench.watch.record.sample_calls import LineRun, LineRuns
+from pipebench.watch.record.trial_lines import BETWEEN, LineLooks, LoopLooks, PlaceLooks
 
 
 def _at(*functions: str, looks: int = 40, own: int = 1, line: int = 50, apart: bool = True) -> PlaceLooks:
@@ -52,6 +53,20 @@ def test_metrics_are_told_with_their_place_and_are_what_to_change() -> None:
     assert next_move(move) == (
         "Next: in the loops that do not train, do the work besides the model (metrics, eval.py:50) at less cost, or "
         "less often. Now it takes about 1.60 s of the run."
+    )
+
+
+def test_a_line_of_metrics_that_runs_for_each_element_is_what_to_change() -> None:
+    run = _run(_at("metrics", own=1))
+    (looks,) = (one for one in run.lines if isinstance(one, LoopLooks))
+    looks.besides.append(LineLooks("/home/me/eval.py", "metrics", 13, "", 40))
+    run.lines.append(LineRuns(2, "iteration", "before", True, [LineRun("/home/me/eval.py", 13, 4000)]))
+    account = run.account()
+    assert "Inside, 100 % is eval.py:13 (runs 4,000 times an iteration) and lines like it. Doing it" in said(account)
+    move = next_move(move_of_run(None, account.causes, 2.0)) or ""
+    assert move.startswith(
+        "Next: change eval.py:13 (metrics, 100 % of this work, runs 4,000 times an iteration) to operations on whole "
+        "arrays. Python visits each element. "
     )
 
 
