@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipebench.remedies.seen import WORTH, Seen, account_s, without
+from pipebench.remedies.seen import WORTH, Seen, account_s, line_of, without
 from pipebench.results.advice import Change, Finding, Place
 
 PLACE = 11
@@ -28,5 +28,5 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     unverified = ("Not verified on a GPU.",) if seen.watched.device_idle is not None else ()
     return Change(
         "callbacks", {}, f"saves about {spent:.1f} s", predicted=predicted, title="callbacks out of the loop",
-        how=(*HOW, *unverified), at=at, of_script=True,
+        how=(*line_of(values), *HOW, *unverified), at=at, of_script=True,
     )  # fmt: skip

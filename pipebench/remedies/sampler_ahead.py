@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipebench.remedies.seen import WORTH, Seen, account_s, without
+from pipebench.remedies.seen import WORTH, Seen, account_s, line_of, without
 from pipebench.results.advice import Change, Finding
 
 PLACE = 12
@@ -23,9 +23,11 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     predicted = without(seen.watched, spent)
     if predicted < WORTH:
         return None
+    cause = seen.cause("sampler")
+    known = line_of(cause.values) if cause is not None and cause.loader == seen.loader.loader else ()
     name = "sampler" if seen.settings.get("batch_size") else "batch_sampler"
     return Change(
         "sampler_ahead", {}, f"saves about {spent:.1f} s", predicted=predicted,
-        title="a sampler that takes hardly any time", how=tuple(line.format(name) for line in HOW),
+        title="a sampler that takes hardly any time", how=(*known, *(line.format(name) for line in HOW)),
         at=seen.at(seen.made), of_script=True,
     )  # fmt: skip

@@ -12,7 +12,7 @@ from pipebench.results.advice import Change, Place, Value
 from pipebench.results.drilled import DrilledLine, NeedlessCall
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.stats import Speedup
-from pipebench.units import size
+from pipebench.units import code_place, runs_often, size
 from pipebench.watch.record.own_code import owner
 from pipebench.watch.record.trial_lines import LoaderMade
 from pipebench.watch.stages.called import GETTERS
@@ -350,6 +350,19 @@ def of_cause(
     return Change(
         remedy, {}, f"saves about {saved:.1f} s", predicted=predicted, title=title, how=how, at=at, of_script=True
     )
+
+
+def line_of(values: Mapping[str, Value]) -> tuple[str, ...]:
+    """What is written in place of the line of a cause, if that is known of the work of a loop or a sampler."""
+    if "title" not in values or not values.get("slow_line"):
+        return ()
+    place = code_place(str(values["slow_file"]), int(values["slow_line"] or 0))
+    often = (
+        f" ({runs_often(int(values['runs'] or 0), 'iteration', bool(values['runs_least']))})"
+        if "runs" in values
+        else ""
+    )
+    return (f"Change {place}{often} to {values['title']}. {values['how']}",)
 
 
 def without(watched: WatchResult, saved_s: float) -> float:

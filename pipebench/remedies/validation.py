@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipebench.remedies.seen import WORTH, Seen, account_s, without
+from pipebench.remedies.seen import WORTH, Seen, account_s, line_of, without
 from pipebench.results.advice import Change, Finding, Place
 from pipebench.units import called_at, seconds
 
@@ -43,7 +43,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if "apart_s" in values and "line" in values:
         function, by = (str(values.get(name, "")) for name in ("function", "by"))
         told = called_at(function, by, str(values["file"]), int(values["line"]))
-        how = (*how, CHEAPER.format(seconds(float(values["apart_s"])), told))
+        how = (*how, CHEAPER.format(seconds(float(values["apart_s"])), told), *line_of(values))
     return Change(
         "validation", {}, f"saves {spent / 2:.1f} of {spent:.1f} s", predicted=predicted,
         title="validation half as often", how=how, at=at, of_script=True,

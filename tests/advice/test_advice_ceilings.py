@@ -163,6 +163,25 @@ def test_what_rests_on_a_device_is_not_verified_there():
     assert on_host.how == callbacks.HOW and on_device.how == (*callbacks.HOW, "Not verified on a GPU.")
 
 
+@pytest.mark.parametrize(
+    ("remedy", "code", "loader"),
+    [(callbacks, "callbacks", None), (sampler_ahead, "sampler", 1), (validation, "validation", 2)],
+)
+def test_what_is_written_in_place_of_their_line_is_said(remedy, code, loader):
+    found = _seen(forward=(20.0, 1, None), validation=(20.0, 2, None), sampler=(20.0, 1, 20.0), other=(20.0, 1, 10.0))
+    line = {
+        "file": "/a/m.py", "line": 3, "function": "m", "apart_s": 15.0, "slow_file": "/a/m.py", "slow_line": 9,
+        "line_share": 0.9, "title": "operations on whole arrays", "how": "Python visits each.", "runs": 512,
+        "runs_least": 1,
+    }  # fmt: skip
+    account = replace(found.watched.account, causes=(Cause(code, 20.0, 15.0, loader, line),))
+    change = remedy.propose(replace(found, watched=replace(found.watched, account=account)), [])
+    said = "Change m.py:9 (runs over 512 times an iteration) to operations on whole arrays. Python visits each."
+    assert said in change.how
+    account = replace(account, causes=(replace(account.causes[0], values={**line, "slow_line": 0}),))
+    assert said not in remedy.propose(replace(found, watched=replace(found.watched, account=account)), []).how
+
+
 def _validating(batch):
     """Validation takes 20 s in 2 passes, and training has batches of 64 samples."""
     found = _seen(forward=(20.0, 1, None), validation=(20.0, 2, None))
