@@ -15,6 +15,7 @@ OTHERS = (
     "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth",
     "eighteenth",
     "nineteenth", "twentieth", "twentyfirst", "twentysecond", "twentythird",
+    "twentyfourth",
 )  # fmt: skip
 
 
