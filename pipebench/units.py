@@ -199,15 +199,6 @@ def read_anew(file: str) -> tuple[str, ...]:
     return (f"{printable(os.path.basename(file))} is opened and read anew, again and again.",) if file else ()
 
 
-def runs_often(times: int, per: str, least: bool = False) -> str:
-    """How often a line runs in each `per` ("sample", "batch" or "iteration").
-
-    >>> runs_often(6000, "sample"), runs_often(300, "iteration", least=True)
-    ('runs 6,000 times a sample', 'runs over 300 times an iteration')
-    """
-    return f"runs {'over ' if least else ''}{times:,} times {'an' if per == 'iteration' else 'a'} {per}"
-
-
 def did_needlessly(
     what: str, function: str, file: str, line: int, several: bool, samples: int, calls: int, again: int, whole: float,
     kept: float,

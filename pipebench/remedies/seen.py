@@ -9,10 +9,10 @@ from pipebench.predict.more_workers import NEARLY
 from pipebench.predict.room import PREFETCH_FACTOR, Room
 from pipebench.results.account import STARTING, AccountRow, Cause
 from pipebench.results.advice import Change, Place, Value
-from pipebench.results.drilled import DrilledLine, NeedlessCall
+from pipebench.results.drilled import DrilledLine, NeedlessCall, runs_of
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.stats import Speedup
-from pipebench.units import code_place, runs_often, size
+from pipebench.units import code_place, size
 from pipebench.watch.record.own_code import owner
 from pipebench.watch.record.trial_lines import LoaderMade
 from pipebench.watch.stages.called import GETTERS
@@ -352,16 +352,13 @@ def of_cause(
     )
 
 
-def line_of(values: Mapping[str, Value]) -> tuple[str, ...]:
+def line_of(values: Mapping[str, str | int | float]) -> tuple[str, ...]:
     """What is written in place of the line of a cause, if that is known of the work of a loop or a sampler."""
     if "title" not in values or not values.get("slow_line"):
         return ()
-    place = code_place(str(values["slow_file"]), int(values["slow_line"] or 0))
-    often = (
-        f" ({runs_often(int(values['runs'] or 0), 'iteration', bool(values['runs_least']))})"
-        if "runs" in values
-        else ""
-    )
+    place = code_place(str(values["slow_file"]), int(values["slow_line"]))
+    runs = runs_of(values)
+    often = f" ({runs.often})" if runs is not None else ""
     return (f"Change {place}{often} to {values['title']}. {values['how']}",)
 
 

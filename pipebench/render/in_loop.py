@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pipebench.results.account import LITTLE
-from pipebench.units import called_at, code_place, counted, percent, printable, runs_often, seconds
+from pipebench.results.drilled import runs_of
+from pipebench.units import called_at, code_place, counted, percent, printable, seconds
 
 _EVEN = " It takes as long in each iteration and needs no core, so it may be a wait for a device."
 
@@ -207,7 +208,7 @@ def _inside(values: Any) -> str:
         return ""
     alike = " and lines like it" if "title" in values else ""
     place = code_place(values["slow_file"], values["slow_line"])
-    often = f" ({runs_often(values['runs'], 'iteration', bool(values['runs_least']))})" if "runs" in values else ""
+    often = f" ({runs.often})" if (runs := runs_of(values)) is not None else ""
     return f" Inside, {percent(values['line_share'])} is {place}{often}{alike}."
 
 

@@ -11,10 +11,10 @@ from pipebench.results.account import LITTLE, Cause
 from pipebench.units import counted, seconds
 
 
-def saving(one: Cause, change: str) -> str:
+def saving(one: Cause, change: str, how_sure: str = "about") -> str:
     if not one.saving_s:
         return ""
-    return f" {change} could save about {seconds(one.saving_s)} (predicted, not tried)."
+    return f" {change} could save {how_sure} {seconds(one.saving_s)} (predicted, not tried)."
 
 
 def start_up(one: Cause, values: Any, part: str) -> str:

@@ -80,10 +80,10 @@ def _slow_line(values: Any) -> str:
     """The line that has most of loading, if it is known to be slow, and the most that its change could save."""
     if "slow_line" not in values:
         return ""
-    place, title = code_place(values["slow_file"], values["slow_line"]), values["slow_title"]
+    place = code_place(values["slow_file"], values["slow_line"])
     return (
-        f" {percent(values['slow_share'])} of making samples goes to what is known to be slow, at {place}. "
-        f"{title[0].upper()}{title[1:]} in its place could save at most {seconds(values['slow_s'])} (not tried)."
+        f" {percent(values['slow_share'])} of making samples goes to {place}, which is known to be slow. A change to "
+        f"{values['slow_title']} could save at most {seconds(values['slow_s'])} (not tried)."
     )
 
 
@@ -311,7 +311,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     ),
     "callbacks": lambda one, values, part: (
         in_loop.callbacks(values, part)
-        + saving(one, in_loop.done_otherwise(values))
+        + saving(one, in_loop.done_otherwise(values), "at most" if "needed" in values else "about")
     ),
     "garbage-collection": lambda one, values, part: in_loop.full_collections(values, one.s, part),
     "busy-thread": lambda one, values, part: (

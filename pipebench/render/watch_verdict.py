@@ -10,7 +10,7 @@ from pipebench.render.worker_moves import DIVIDE, OF_WORKERS, OPEN_FIRST, shortl
 from pipebench.results.drilled import DrilledLine
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import ONE_OF_RANKS, Verdict, WatchResult
-from pipebench.units import code_place, counted, did_needlessly, percent, printable, read_anew, runs_often, seconds
+from pipebench.units import code_place, counted, did_needlessly, percent, printable, read_anew, seconds
 
 _OWN_STAGES = ("read", "decode", "transform", "collate")  # the kinds of stages that `pipebench run` also measures
 
@@ -218,7 +218,7 @@ def _with_new_workers(move: NextMove) -> tuple[str, str]:
 
 def often(found: DrilledLine | NextMove) -> str:
     """How often a line runs; "" if that is not known."""
-    return runs_often(found.runs.times, found.runs.per, found.runs.least) if found.runs else ""
+    return found.runs.often if found.runs else ""
 
 
 def known_line(found: DrilledLine | NextMove, share: str = "") -> str:
@@ -306,7 +306,7 @@ def _of_judged(result: WatchResult, own: str | None, of_command: bool) -> str | 
         return f"Then: `pipebench advise {own}` tries what helps while it trains."
     if move is not None and move.stage_kind in _OWN_STAGES:
         return f"Then: `pipebench run --stage {move.stage_kind}` compares ways to do it on this machine."
-    if not found.trains or (move is not None and move.action in _KNOWN):
+    if not found.trains or (move is not None and (move.action in _KNOWN or move.title)):
         return None
     if found.limit == "training" and not _saw_device(result):
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -46,12 +46,33 @@ class NeedlessCall:
 class Runs:
     """How many `times` a line runs in each "sample", "batch" or "iteration": the mean of those that were looked into.
 
-    `least`: it runs more often, as these had too many lines to count all of them.
+    `least`: it runs more often, as these had too many lines to count all of them. `each_s` is the most that it takes
+    each time, with what it calls: all that was counted then took so long, divided by its runs.
     """
 
     times: int
     per: Literal["sample", "batch", "iteration"]
     least: bool = False
+    each_s: float = 0.0
+
+    @property
+    def often(self) -> str:
+        """
+        >>> Runs(6000, "sample").often, Runs(300, "iteration", least=True).often
+        ('runs 6,000 times a sample', 'runs over 300 times an iteration')
+        """
+        article = "an" if self.per == "iteration" else "a"
+        return f"runs {'over ' if self.least else ''}{self.times:,} times {article} {self.per}"
+
+
+def as_values(runs: Runs | None) -> dict[str, int]:
+    """The runs of a line in an iteration, as the values of a cause; none if they are not known."""
+    return {} if runs is None else {"runs": runs.times, "runs_least": int(runs.least)}
+
+
+def runs_of(values: Mapping[str, str | int | float]) -> Runs | None:
+    """The same, from the values of a cause."""
+    return Runs(int(values["runs"]), "iteration", bool(values["runs_least"])) if "runs" in values else None
 
 
 @dataclass(frozen=True)

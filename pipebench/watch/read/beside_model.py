@@ -39,7 +39,7 @@ def beside_model(seen: Seen, row: AccountRow, one: LoaderResult | None) -> dict[
         return {}
     where = _where(found, lines, count)
     function = str(where.get("function", ""))
-    return {"apart_s": spent, **where, **(line_inside(seen, one.loader, function, spent) if function else {})}
+    return {"apart_s": spent, **where, **(line_inside(seen, one.loader, function) if function else {})}
 
 
 def shares_loop(run: Run, one: LoaderResult) -> bool:

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import linecache
+import re
 from collections import Counter
 
-from pipebench.results.drilled import DrilledLine
+from pipebench.results.drilled import DrilledLine, as_values
+from pipebench.watch.read import in_loop
 from pipebench.watch.read.drilled import with_known
-from pipebench.watch.read.in_loop import as_values
 from pipebench.watch.read.known_lines import Line
 from pipebench.watch.read.known_row import Known
 from pipebench.watch.read.known_table import GROUPS, OF_INDICES
-from pipebench.watch.read.line_runs import Place, per_element
-from pipebench.watch.read.lines_around import Text
+from pipebench.watch.read.line_runs import Counts, Place, counts_of
+from pipebench.watch.read.lines_around import Text, function_above
 from pipebench.watch.read.of_causes import Seen
-from pipebench.watch.read.slow_line import Iteration, an_iteration
 from pipebench.watch.record.trial_lines import LineLooks
 
 _FEWEST = 10  # looks at a sampler: fewer tell no line
+_OF_INDEX = 8  # runs for each index that is drawn
+_COMPARES = re.compile(r"[^=!<>][=!]=[^=]")
 _IN_SAMPLERS = (("for each sample", "for each index"), ("dataset is made", "sampler is made"), ("a sample has", "take"))
 
 
-def line_of_sampler(
-    seen: Seen, loader: int, spent_s: float, text: Text = linecache.getline
-) -> dict[str, str | int | float]:
+def line_of_sampler(seen: Seen, loader: int, text: Text = linecache.getline) -> dict[str, str | int | float]:
     """The line of the script in which half of the looks at a sampler found it, as values of a cause; none without one.
 
     It is the innermost of the script, as in a function that the sampler calls. What is written in its place is told, if
-    that is known by its text, or by how often it runs in an iteration. The sampler took `spent_s` of the run.
+    that is known by its text, or by how often it runs for each index.
     """
     found, called = Counter[LineLooks](), Counter[LineLooks]()
     for one in (one for line in seen.run.looks(loader) for one in line.drawn):
@@ -36,25 +36,31 @@ def line_of_sampler(
     most, looks = max(found.items(), key=lambda one: one[1], default=(LineLooks("", "", 0, "", 0), 0))
     if looks < _FEWEST or 2 * looks < found.total():
         return {}
-    share, its = looks / found.total(), an_iteration(seen, loader, spent_s)
-    values = as_values(most.file, most.line, most.function)
+    counts = counts_of(seen.run, loader)
+    runs = as_values(counts.of["iteration"].get(Place(most.file, most.line)))
+    values = in_loop.as_values(most.file, most.line, most.function)
     calls = max((one for one in called if one._replace(calls="") == most), key=lambda one: called[one])
-    if (known := _known(calls, share, its, text)) is None:
+    if (known := _known(calls, counts, text)) is None:
         return values
-    how = " ".join(known.how)
+    how = " ".join(known.alone or known.how)
     for of_dataset, of_sampler in _IN_SAMPLERS:
         how = how.replace(of_dataset, of_sampler)
-    runs = its.runs.get(Place(most.file, most.line))
-    often = {"runs": runs.times, "runs_least": int(runs.least)} if runs is not None else {}
-    place = {f"slow_{name}": values.get(name, "") for name in ("file", "function", "line")}
-    return {**values, **place, "line_share": share, "title": known.title, "how": how, **often}
+    place: dict[str, str | int | float] = {
+        "slow_file": most.file, "slow_function": most.function, "slow_line": most.line,
+        "line_share": looks / found.total(), "title": known.title, "how": how,
+    }  # fmt: skip
+    return values | place | runs
 
 
-def _known(one: LineLooks, share: float, its: Iteration, text: Text) -> Known | None:
+def _known(one: LineLooks, counts: Counts, text: Text) -> Known | None:
     """What is written in place of a line of a sampler, if that is known."""
+    line = DrilledLine(one.file, one.function, one.line, one.calls, "", 1, 1.0, 1.0, 1.0)
     for kind in ("getitem", "loop"):
-        line = DrilledLine(one.file, one.function, one.line, one.calls, "", 1, 1.0, 1.0, 1.0)
         title = with_known(line, Line("", "", "", "", kind), text).title
         if title in OF_INDICES:
             return OF_INDICES[title]
-    return GROUPS if per_element(its.runs.get(Place(one.file, one.line)), share * its.took_s) else None
+    own = text(one.file, one.line)
+    runs = counts.of["iteration"].get(Place(one.file, one.line))
+    many = runs is not None and runs.times >= _OF_INDEX * counts.samples
+    compares = any(map(_COMPARES.search, (own, *function_above(one.file, one.line, text))))
+    return GROUPS if many and compares and counts.per_element(line, "iteration", own) else None

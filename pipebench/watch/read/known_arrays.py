@@ -16,13 +16,22 @@ NESTED = Known(
     re.compile(""),
     "operations on whole arrays",
     (
-        "Python visits each element.",
-        "NumPy and torch work on whole arrays: an array as index (table[codes]), np.bincount,",
-        "np.where, np.frombuffer(text.encode(), np.uint8) of letters. For other loops: numba.njit.",
+        "Python visits each element. Write it for the whole array in NumPy or torch; where no",
+        "operation fits, numba.njit compiles the loops.",
     ),
     anywhere=True,
 )
-OF_LISTS = ("tensors of arrays, not of lists",)
+ELEMENTS = Known(  # told by how often it runs: the text does not tell what it works on
+    re.compile(""),
+    "one call for all elements",
+    (
+        "Python runs it for one element at a time. Of numbers, NumPy and torch work on whole arrays: an",
+        "array as index (table[codes]), np.bincount, np.where, np.frombuffer(text.encode(), np.uint8) of",
+        "letters. Other functions may take a whole list; numba.njit compiles loops over numbers.",
+    ),
+    anywhere=True,
+)
+OF_LISTS = "tensors of arrays, not of lists"
 FILLED = Known(
     re.compile(""),
     "whole rows, not single elements",
@@ -59,11 +68,14 @@ ARRAYS = (
         anywhere=True,
     ),
     Known(  # a row becomes a Series, of objects where types differ
-        re.compile(r"\.i?loc\[(?![^\],]*:|(?:[^\[\]]|\[[^\]]*\])*(?:[=!<>]=|[<>]|\.(?:eq|isin)\())"),
+        re.compile(
+            r"\.i?loc\[(?![^\],]*:|(?:[^\[\]]|\[[^\]]*\])*(?:[=!<>]=|[<>]|\.(?:eq|isin)\())"
+            r"|\.iloc\[\s*\w[^\],]*:[^\],]*[\],]"
+        ),
         "columns as arrays",
         (
-            "pandas builds an object for each row. Take the columns out once, when the dataset is",
-            "made: values = frame[names].to_numpy(), and index the arrays.",
+            "pandas builds an object for each row or slice. Take the columns out once, when the dataset",
+            "is made: values = frame[names].to_numpy(), and index or slice the arrays.",
         ),
         r"pandas\.",
         most=None,
@@ -216,7 +228,7 @@ ARRAYS = (
     ),
     Known(  # github.com/pytorch/pytorch/issues/13918; lists of numbers are walked in the same way
         re.compile(r"\btorch\.(?:(?:as_)?tensor|(?:Float|Double|Long|Int)?Tensor)\("),
-        OF_LISTS[0],
+        OF_LISTS,
         (
             "Of lists of numbers or arrays, torch.tensor takes each one by itself. Keep arrays:",
             "torch.from_numpy(np.stack(...)), or pad_sequence of torch.from_numpy(...).",

@@ -93,9 +93,9 @@ GROUPS = Known(
     re.compile(""),
     "places of each label collected once",
     (
-        "It goes through many items for each index. When the sampler is made, collect the indices of",
-        "each group once: places = {y: np.flatnonzero(labels == y) for y in np.unique(labels)}; and",
-        "draw all indices of a pass from these.",
+        "It compares many items for each index. When the sampler is made, collect the indices of each",
+        "label once: places = {y: np.flatnonzero(labels == y) for y in np.unique(labels)}; and draw",
+        "from these.",
     ),
 )
 KNOWN = (
@@ -107,7 +107,8 @@ KNOWN = (
         (
             "Under torch.no_grad(), torch._foreach_lerp_(list(average.parameters()),",
             "list(model.parameters()), 1 - decay) changes it without a copy; so does",
-            "torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn(decay). Copy buffers, too.",
+            "torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn(decay). Of a dict of weights,",
+            "take average.values(). Copy buffers, too.",
         ),
         r"copy\.|torch\.",
         kinds=("loop",),

@@ -5,22 +5,28 @@ From what `record/line_counter.py` counted in some samples, batches and iteratio
 
 from __future__ import annotations
 
+import linecache
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Literal, NamedTuple
 
 from pipebench.results.drilled import DrilledLine, DrilledRow, Runs
-from pipebench.results.watched import StageResult
-from pipebench.units import code_place, runs_often
+from pipebench.units import code_place
 from pipebench.watch.read.gather import Run
-from pipebench.watch.read.known_arrays import NESTED, OF_LISTS
+from pipebench.watch.read.known_arrays import ELEMENTS, OF_LISTS
+from pipebench.watch.read.lines_around import Text, function_above
 from pipebench.watch.record.lines import LoaderFound
 from pipebench.watch.record.sample_calls import LineRuns
 
 _MANY = 100  # runs
-_SMALL_S = 30e-6  # of one: what takes longer may work on more than one element
+_OF_SAMPLE = 8  # runs for each sample of a batch: fewer may be one for each sample
+_SMALL_S, _TINY_S = 40e-6, 8e-6  # of one: what takes longer may work on many elements, or be all of a sample
 _FILLS = 0.2  # of a row, in a Python loop: then a list that becomes an array there is what the loop fills
+_NUMERIC = ("numpy", "torch", "builtins", "random", "math")
+_OF_MODEL = re.compile(r"\.grad\b|parameters\(|\.data\b|state_dict\(|\bparam\w*\b")
+_CONVERTED = re.compile(r"\b(?:\w*[Tt]ensor|array|asarray)\(\s*(\w+)\s*[,)]")
 Per = Literal["sample", "batch", "iteration"]
 
 
@@ -29,62 +35,92 @@ class Place(NamedTuple):
     line: int
 
 
-def runs_of_lines(run: Run, loader: int) -> dict[Per, dict[Place, Runs]]:
-    """How often each line ran in a sample, in a batch and in an iteration: the mean of those that were counted."""
-    looks = [one for process in run.processes for one in process.of(LineRuns) if one.loader == loader]
+class Counts(NamedTuple):
+    """How often each line ran in a sample, in a batch and in an iteration, and the `samples` of a batch."""
+
+    of: Mapping[Per, Mapping[Place, Runs]]
+    samples: float
+
+    def per_element(self, line: DrilledLine, per: Per, text: str) -> bool:
+        """Whether a line works on one element at a time, and on what an operation on all of them may exist for."""
+        runs = self.of[per].get(Place(line.file, line.line))
+        if runs is None or runs.times < _MANY or runs.each_s > _SMALL_S:
+            return False
+        alike = per == "sample" or runs.times >= _OF_SAMPLE * self.samples or runs.each_s <= _TINY_S
+        return alike and not _OF_MODEL.search(text) and line.calls.partition(".")[0] in ("", *_NUMERIC)
+
+
+NO_COUNTS = Counts({"sample": {}, "batch": {}, "iteration": {}}, 1.0)
+
+
+def counts_of(run: Run, loader: int) -> Counts:
+    """What was counted of a loader: the mean of the samples, batches or iterations."""
     found: dict[Per, dict[Place, Runs]] = {"sample": {}, "batch": {}, "iteration": {}}
     parts: dict[tuple[Per, str], list[LineRuns]] = {}
-    for one in looks:
+    for one in (one for process in run.processes for one in process.of(LineRuns) if one.loader == loader):
         parts.setdefault((one.per, one.part), []).append(one)
-    for (per, _), same in parts.items():
-        counts: dict[Place, list[tuple[int, bool]]] = {}
-        for one in same:
+    for (per, _), looks in parts.items():
+        counts: dict[Place, list[tuple[int, LineRuns]]] = {}
+        for one in looks:
             for its in one.lines:
-                counts.setdefault(Place(its.file, its.line), []).append((its.runs, one.whole))
+                counts.setdefault(Place(its.file, its.line), []).append((its.runs, one))
         for place, seen in counts.items():
-            before = found[per].get(place)
-            times = round(fmean(runs for runs, _ in seen)) + (before.times if before else 0)
-            least = not all(whole for _, whole in seen) or bool(before and before.least)
-            found[per][place] = Runs(times, per, least)
-    return found
+            times = sum(runs for runs, _ in seen) / len(looks)  # in the others, it did not run
+            each = fmean(one.spent_ns / runs for runs, one in seen) / 1e9
+            runs = Runs(round(times), per, not all(one.whole for _, one in seen), each)
+            found[per][place] = _with(found[per].get(place), runs)
+    return Counts(found, _samples(run, loader))
 
 
-def per_element(runs: Runs | None, took_s: float) -> bool:
-    """Whether a line that took so many seconds of what it is counted per works on one element at a time."""
-    return runs is not None and runs.times >= _MANY and took_s <= _SMALL_S * runs.times
+def _with(before: Runs | None, runs: Runs) -> Runs:
+    """The runs of a line with those in another part of the iteration or the batch."""
+    if before is None:
+        return runs
+    return Runs(before.times + runs.times, runs.per, before.least or runs.least, min(before.each_s, runs.each_s))
 
 
-def with_runs(rows: Sequence[DrilledRow], stages: Sequence[StageResult], run: Run) -> tuple[DrilledRow, ...]:
+def _samples(run: Run, loader: int) -> float:
+    """The samples of a batch, as they were made; else as the loader was made."""
+    sums = [one for _, one in run.sums(loader)]
+    batches = sum(one.batches for one in sums)
+    if batches:
+        return sum(one.samples for one in sums) / batches
+    return max((one.batch_size or 1 for one in run.of_loader(LoaderFound, loader)), default=1)
+
+
+def with_runs(rows: Sequence[DrilledRow], run: Run, text: Text = linecache.getline) -> tuple[DrilledRow, ...]:
     """The rows, each line with how often it runs, and with what is written in place of work on single elements."""
-    runs = {loader: runs_of_lines(run, loader) for loader in {row.loader for row in rows}}
-    return tuple(_row(row, stages, run, runs[row.loader]) for row in rows)
+    counts = {loader: counts_of(run, loader) for loader in {row.loader for row in rows}}
+    return tuple(_row(row, counts[row.loader], text) for row in rows)
 
 
-def _row(
-    row: DrilledRow, stages: Sequence[StageResult], run: Run, runs: Mapping[Per, Mapping[Place, Runs]]
-) -> DrilledRow:
-    own = (one for one in stages if (one.loader, one.kind, one.name) == (row.loader, row.kind, row.stage))
-    sample_s = max((one.exclusive_s_per_sample for one in own), default=0.0)
-    samples = max((one.batch_size or 1 for one in run.of_loader(LoaderFound, row.loader)), default=1)
+def _row(row: DrilledRow, counts: Counts, text: Text) -> DrilledRow:
     order: tuple[Per, Per] = ("batch", "sample") if row.kind == "collate" else ("sample", "batch")
     lines = []
     for line in row.lines:
-        place = Place(line.file, line.line)
-        found = next((runs[per][place] for per in order if place in runs[per]), None)
-        took_s = line.share * sample_s * (samples if found is not None and found.per == "batch" else 1)
-        line = replace(line, runs=found)
-        if not line.title and line.line and per_element(found, took_s):
-            line = replace(line, title=NESTED.title, how=NESTED.how)
+        per = next((one for one in order if Place(line.file, line.line) in counts.of[one]), order[0])
+        line = replace(line, runs=counts.of[per].get(Place(line.file, line.line)))
+        if not line.title and counts.per_element(line, per, line.text):
+            line = replace(line, title=ELEMENTS.title, how=ELEMENTS.how)
         lines.append(line)
-    return replace(row, lines=tuple(_with_its_loop(one, lines) for one in lines))
+    return replace(row, lines=tuple(_with_its_loop(one, lines, text) for one in lines))
 
 
-def _with_its_loop(line: DrilledLine, lines: Sequence[DrilledLine]) -> DrilledLine:
+def _with_its_loop(line: DrilledLine, lines: Sequence[DrilledLine], text: Text) -> DrilledLine:
     """A line that makes an array of a list which a loop of its function fills: without the loop, there is none."""
-    loop = [one for one in lines if one.function == line.function and one.title == NESTED.title and one.runs]
-    if line.title not in OF_LISTS or sum(one.share for one in loop) < _FILLS:
+    converted = _CONVERTED.search(line.text)
+    if line.title != OF_LISTS or converted is None:
+        return line
+    fills = re.compile(rf"\b{converted[1]}(?:\.(?:append|extend)\(|\s*\+=|\[[^\]]*\]\s*=(?!=))")
+    above = function_above(line.file, line.line, text)
+    loop = [one for one in lines if _is_above(one, line, len(above)) and one.title == ELEMENTS.title]
+    if not any(map(fills.search, above)) or sum(one.share for one in loop) < _FILLS:
         return line
     most = max(loop, key=lambda one: one.share)
-    often = f" ({runs_often(most.runs.times, most.runs.per, most.runs.least)})" if most.runs else ""
+    often = f" ({most.runs.often})" if most.runs is not None else ""
     first = f"A Python loop at {code_place(most.file, most.line)}{often} fills its list."
-    return replace(line, title=NESTED.title, how=(first, *NESTED.how[1:]))
+    return replace(line, title=ELEMENTS.title, how=(first, *ELEMENTS.how))
+
+
+def _is_above(one: DrilledLine, line: DrilledLine, lines: int) -> bool:
+    return one.file == line.file and line.line - lines <= one.line < line.line

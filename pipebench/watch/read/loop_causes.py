@@ -12,17 +12,20 @@ from pipebench.watch.read.gather import NO_LOADER, Run
 from pipebench.watch.read.growing import grown_in_passes
 from pipebench.watch.read.in_loop import Apart, as_values, needed_in_each, place_besides
 from pipebench.watch.read.like_a_device import like_a_device
+from pipebench.watch.read.line_runs import counts_of
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.own_lines import seen_in_forward
 from pipebench.watch.read.prepared import ROW, idle_of, moved, prepared
-from pipebench.watch.read.slow_line import an_iteration, line_inside, slow_line
+from pipebench.watch.read.slow_line import line_inside, slow_line
 from pipebench.watch.read.small_batches import of_few_samples
 from pipebench.watch.record.program_lines import GradientRows, LeftOn
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
 
 _FIRST = 0.2  # of training: a first iteration that is mentioned
 _LARGE_STEPS = 0.3  # of the loops
+_LARGE = 0.2  # of the loops: work before the model that is told also where workers would save little of it
 _FEW_ROWS = 0.1  # of a parameter
+_MOST = 0.5  # of the looks
 
 
 def tools_on(run: Run) -> str:
@@ -109,9 +112,11 @@ def preparing(seen: Seen) -> Iterable[Cause]:
             if one.loader == NO_LOADER:  # workers need a loader: to make it cheaper comes first, and saves all at most
                 values |= {"no_loader": 1, "workers_s": saved or 0.0}
                 early = (early for line in seen.run.looks(one.loader) for early in line.early_lines)
-                its = an_iteration(seen, one.loader, spent)
-                values |= {} if told.rests else slow_line(early, its)  # no line makes a source give its batches sooner
+                counts = counts_of(seen.run, one.loader)
+                values |= {} if told.rests else slow_line(early, counts)  # no line makes a source give batches sooner
                 saved = spent
+            elif saved is not None and saved < MATTERS * seen.loops_s and spent < _LARGE * seen.loops_s:
+                continue  # workers would save hardly anything: it is a part of training
             yield Cause(ROW, spent, saved, one.loader, values)
 
 
@@ -143,7 +148,7 @@ def _called(seen: Seen, apart: Sequence[tuple[float, Apart]], saved: float | Non
     values |= {"rests": 1} if most.rests else {}
     values |= {"less": 1} if most.less else {}
     values |= _inside(seen, values)
-    if "title" in values:
+    if "title" in values and float(values["line_share"]) >= _MOST:
         values.pop("rests", None)  # what such lines do needs a core, and waits for one at most
     values |= _through_passes(seen)
     yield Cause("callbacks", spent, spent if saved is None else min(spent, saved), values=values, unsure=unsure)
@@ -157,7 +162,7 @@ def _inside(seen: Seen, values: Mapping[str, str | int | float]) -> dict[str, st
     function, loader = str(values.get("function", "")), _trains_alone(seen)
     if loader is None:
         return {}
-    told = line_inside(seen, loader, function, seen.s("other", loader=loader))
+    told = line_inside(seen, loader, function)
     needed = any(needed_in_each(str(values.get(which, ""))) for which in ("function", "by"))
     return told | ({"needed": 1} if needed else {})
 

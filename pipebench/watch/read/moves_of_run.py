@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pipebench.results.account import Cause, largest_saving
-from pipebench.results.drilled import Runs
+from pipebench.results.drilled import runs_of
 from pipebench.results.next_move import NextMove
 
 _WORTH_WORKERS = 0.2  # of work in a loop without a loader: what workers of one must save to be named
@@ -90,8 +90,7 @@ def _of_line(one: Cause) -> dict[str, Any]:
         return {}
     known = {"title": values["title"], "how": (values["how"],)} if "title" in values else {}
     place = {name: values[f"slow_{name}"] for name in ("function", "file", "line")}
-    runs = {"runs": Runs(values["runs"], "iteration", bool(values["runs_least"]))} if "runs" in values else {}
-    return {**place, **known, **runs, "line_share": values["line_share"]}
+    return {**place, **known, "runs": runs_of(values), "line_share": values["line_share"]}
 
 
 def _of_cause(one: Cause, usable_cores: float) -> NextMove:

@@ -16,9 +16,10 @@ from pipebench.watch.read.device_idle import in_waits
 from pipebench.watch.read.drilled import wilson
 from pipebench.watch.read.gather import NO_LOADER, Run
 from pipebench.watch.read.in_loop import FEWEST, enough, keeps_metric
+from pipebench.watch.read.line_runs import counts_of
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.prepared import FORWARDS, copies, late_share, looks_at_forward, prepared
-from pipebench.watch.read.slow_line import an_iteration, slow_line
+from pipebench.watch.read.slow_line import slow_line
 from pipebench.watch.record.trial_lines import LineLooks
 
 CODE = "own-lines"
@@ -92,7 +93,7 @@ def in_python(seen: Seen) -> Iterable[Cause]:
             continue
         low, _ = wilson(looks, max(looks, round(looks / share)))
         if low * whole_s >= _SURELY * least_s:
-            values = _values(found, one.loader) | _known(seen, one.loader, found, whole_s)
+            values = _values(found, one.loader) | _known(seen.run, one.loader, found)
             values |= {"metric": 1} if keeps_metric(found[0].function) else {}
             yield Cause(CODE, share * whole_s, share * whole_s, one.loader, values)
 
@@ -115,11 +116,11 @@ def _found(seen: Seen, loader: int) -> list[OwnLines]:
     return [one for one in found if one.file == found[0].file][:_MOST]
 
 
-def _known(seen: Seen, loader: int, found: Sequence[OwnLines], spent_s: float) -> dict[str, str | int | float]:
+def _known(run: Run, loader: int, found: Sequence[OwnLines]) -> dict[str, str | int | float]:
     """What is written in place of a line of these functions, if that is known, as values of a cause."""
     named = {one.function for one in found}
-    lines = [one for line in seen.run.looks(loader) for one in line.lines if one.function in named]
-    slow = slow_line(lines, an_iteration(seen, loader, spent_s))
+    lines = [one for line in run.looks(loader) for one in line.lines if one.function in named]
+    slow = slow_line(lines, counts_of(run, loader))
     return slow if "title" in slow else {}
 
 

@@ -112,7 +112,7 @@ def sampler(seen: Seen) -> Iterable[Cause]:
         if (known := described.get(one.loader)) is not None and known.sampler:
             values |= {"function": known.sampler}
             values |= {"file": known.sampler_at.file, "line": known.sampler_at.line} if known.sampler_at else {}
-            values |= line_of_sampler(seen, one.loader, spent)
+            values |= line_of_sampler(seen, one.loader)
         if one.remade != "other" and (twice := begins_twice_s(seen.run, one.loader)):
             values |= {"twice_s": twice, **as_made(one)}
         yield Cause("sampler", spent, saved, one.loader, values)

@@ -8,16 +8,15 @@ from __future__ import annotations
 import linecache
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable
 
-from pipebench.results.drilled import DrilledLine, Runs
+from pipebench.results.drilled import DrilledLine, as_values
 from pipebench.watch.read.drilled import with_known
 from pipebench.watch.read.in_loop import FEWEST
-from pipebench.watch.read.known_arrays import NESTED
+from pipebench.watch.read.known_arrays import ELEMENTS, NESTED
 from pipebench.watch.read.known_lines import Line
 from pipebench.watch.read.known_table import KNOWN
-from pipebench.watch.read.line_runs import Place, per_element, runs_of_lines
+from pipebench.watch.read.line_runs import NO_COUNTS, Counts, Place, counts_of
 from pipebench.watch.read.lines_around import Text
 from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.record.own_code import plain_name
@@ -27,27 +26,11 @@ _KNOWN, _MOST = 0.3, 0.5  # of the looks: lines that are known to be slow by the
 _SMALL = 0.05  # of the looks: lines that are not read
 _LIBRARIES = ("numpy", "scipy", "PIL", "cv2", "pandas", "sklearn", "skimage", "torch")
 # title -> what is said of it there
-_ALONE = {one.title: one.alone or one.how for one in (NESTED, *KNOWN) if one.alone or one.anywhere}
-
-
-class Iteration(NamedTuple):
-    """How often lines run in an iteration, and the seconds that it takes where the looks are."""
-
-    runs: Mapping[Place, Runs]
-    took_s: float
-
-
-_UNKNOWN = Iteration({}, 0.0)
-
-
-def an_iteration(seen: Seen, loader: int, spent_s: float) -> Iteration:
-    """What is known of the iterations of a loader, which took `spent_s` of the run in all."""
-    turns = sum(one.turns for one in seen.run.turns(loader))
-    return Iteration(runs_of_lines(seen.run, loader)["iteration"], spent_s / max(1, turns))
+_ALONE = {one.title: one.alone or one.how for one in (NESTED, ELEMENTS, *KNOWN) if one.alone or one.anywhere}
 
 
 def slow_line(
-    lines: Iterable[LineLooks], its: Iteration = _UNKNOWN, text: Text = linecache.getline, *, of: int = 0
+    lines: Iterable[LineLooks], counts: Counts = NO_COUNTS, text: Text = linecache.getline, *, of: int = 0
 ) -> dict[str, str | int | float]:
     """The line and its share, as values of a cause, with what is written in its place, if that is known.
 
@@ -63,18 +46,19 @@ def slow_line(
         return {}
     found: dict[str, list[tuple[LineLooks, int]]] = {}
     for one, count in calls.most_common():
-        if count >= _SMALL * looks and (title := _known(one, text, its, count / looks)) in _ALONE:
+        if count >= _SMALL * looks and (title := _known(one, text, counts)) in _ALONE:
             found.setdefault(title, []).append((one, count))
     sums = Counter({title: sum(count for _, count in same) for title, same in found.items()})
     for title, count in sums.most_common(1):
         if count >= _KNOWN * looks:
-            return {**_values(found[title][0][0], count / looks, its), "title": title, "how": " ".join(_ALONE[title])}
+            line, _ = found[title][0]
+            return {**_values(line, count / looks, counts), "title": title, "how": " ".join(_ALONE[title])}
     most, count = whole.most_common(1)[0]
-    return _values(most, count / looks, its) if count >= _MOST * looks else {}
+    return _values(most, count / looks, counts) if count >= _MOST * looks else {}
 
 
-def line_inside(seen: Seen, loader: int, function: str, spent_s: float) -> dict[str, str | int | float]:
-    """The same of work in a loop besides waiting and training, inside this function, which took `spent_s` of the run.
+def line_inside(seen: Seen, loader: int, function: str) -> dict[str, str | int | float]:
+    """The same of work in a loop besides waiting and training, inside this function.
 
     Without a function, it is in the loop itself, whose line is named already: then only what is known counts.
     """
@@ -82,21 +66,21 @@ def line_inside(seen: Seen, loader: int, function: str, spent_s: float) -> dict[
     places = (one for line in lines for one in line.places if one.early == one.after)
     looks = sum(one.looks for one in places if not name or name in map(plain_name, one.functions))
     inside = (one for line in lines for one in line.besides if name in ("", one.function))
-    told = slow_line(inside, an_iteration(seen, loader, spent_s), of=looks)
+    told = slow_line(inside, counts_of(seen.run, loader), of=looks)
     return told if name or "title" in told else {}
 
 
-def _known(one: LineLooks, text: Text, its: Iteration, share: float) -> str:
-    """The title of what is known of a line, by its text or by how often it runs; or ""."""
+def _known(one: LineLooks, text: Text, counts: Counts) -> str:
+    """The title of what is known of a line, by its text or by how often it runs in an iteration; or ""."""
     library = one.calls.partition(".")[0]
     python = "." in one.calls and (library in _LIBRARIES or library in sys.stdlib_module_names)  # else it is in C
     line = DrilledLine(one.file, one.function, one.line, one.calls if python else "", "", 1, 1.0, 1.0, 1.0)
     title = with_known(line, Line("", "", "", "", "loop"), text).title
-    each = per_element(its.runs.get(Place(one.file, one.line)), share * its.took_s)
-    return title if title in _ALONE or not each else NESTED.title
+    if title in _ALONE or not counts.per_element(line, "iteration", text(one.file, one.line)):
+        return title
+    return ELEMENTS.title
 
 
-def _values(one: LineLooks, share: float, its: Iteration) -> dict[str, str | int | float]:
-    found = its.runs.get(Place(one.file, one.line))
-    often = {} if found is None else {"runs": found.times, "runs_least": int(found.least)}
-    return {"slow_file": one.file, "slow_function": one.function, "slow_line": one.line, "line_share": share, **often}
+def _values(one: LineLooks, share: float, counts: Counts) -> dict[str, str | int | float]:
+    runs = as_values(counts.of["iteration"].get(Place(one.file, one.line)))
+    return {"slow_file": one.file, "slow_function": one.function, "slow_line": one.line, "line_share": share, **runs}

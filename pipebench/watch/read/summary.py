@@ -154,7 +154,7 @@ def _tables(given: _Found, loader: int | None) -> WatchResult:
     spans = _spans(steady.values(), loop)
     numbers = [one.loader for one in loaders]
     calls = {one: needless_calls(run, one, stages) for one in run.loaders}
-    drilled = with_runs(with_needless(drilled_rows(run, stages, looks), calls), stages, run)
+    drilled = with_runs(with_needless(drilled_rows(run, stages, looks), calls), run)
     used, made = host(run, numbers, footprint), tuple(workers(run, numbers, footprint, in_loop))
     nothing, lines = nothing_watched(processes), [one for process in run.of_script() for one in process.lines]
     return WatchResult(

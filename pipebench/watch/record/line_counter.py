@@ -1,7 +1,8 @@
 """Counts how often lines of the user's own code run, for a moment and in one thread. Standard library only.
 
-Python tells each line (`sys.settrace`), which takes a part of a microsecond. So one sample, one batch, or one
-iteration is counted at a time, and no more than `_EVENTS` lines and calls of it.
+Python tells each line (`sys.settrace`), which takes up to half a microsecond. So one sample, one batch, or a part of
+one iteration is counted at a time, and no more than `_EVENTS` lines and calls of it. Python calls a function of ours
+for that, so code that is two calls below the limit of its recursion would reach it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable
-from typing import Any
+from threading import get_ident
+from time import perf_counter_ns
+from typing import Any, NamedTuple
 
 from pipebench.watch.record.own_code import owner
 from pipebench.watch.record.sample_calls import LineRun
@@ -17,6 +20,14 @@ from pipebench.watch.record.sample_calls import LineRun
 _EVENTS = 40_000  # what the code does after that is not counted
 _FEWEST = 3  # of a line
 _MOST = 40  # lines
+
+
+class Counted(NamedTuple):
+    """The lines that ran most often, in so many nanoseconds. Not `whole`: after these it was not counted any more."""
+
+    lines: list[LineRun]
+    spent_ns: int
+    whole: bool
 
 
 class LineCounter:
@@ -27,10 +38,9 @@ class LineCounter:
 
     def __init__(self) -> None:
         self.begun = self.counts = False
-        self.whole = True
-        self._events = 0
-        self._runs: dict[tuple[int, int], int] = {}
-        self._codes: dict[int, types.CodeType] = {}
+        self._thread = self._events = self._began = self._ended = 0
+        self._runs: dict[tuple[str, int, int], int] = {}  # by the instruction: a statement of several lines has several
+        self._own: dict[str, bool] = {}
         self._frames: list[types.FrameType] = []
 
     def begin(self, frame: types.FrameType | None = None) -> bool:
@@ -40,40 +50,38 @@ class LineCounter:
         """
         if sys.gettrace() is not None:
             return False
-        self.whole, self._events = True, 0
-        self._runs, self._codes, self._frames = {}, {}, []
+        self._events, self._runs, self._frames = 0, {}, []
         while frame is not None:
-            if not owner(frame.f_code.co_filename) and frame.f_trace is None:
+            if not owner(frame.f_code.co_filename) and (frame.f_trace is None or self._is_ours(frame.f_trace)):
                 frame.f_trace = self._runs_line
                 self._frames.append(frame)
-                self._codes[id(frame.f_code)] = frame.f_code
             frame = frame.f_back
+        self._thread, self._began, self._ended = get_ident(), perf_counter_ns(), 0
         self.begun = self.counts = True
         sys.settrace(self._enters)
         return True
 
-    def end(self) -> list[LineRun] | None:
-        """Ends, and gives the lines, those first that ran most often. None: nothing is known of them."""
-        present = sys.gettrace()
-        if present is not None and getattr(present, "__self__", None) is self:
-            sys.settrace(None)
-        elif self.whole:  # the script has set a function of its own
+    def end(self) -> Counted | None:
+        """Ends, and gives what was counted. None: nothing is known, or it was begun by another thread, and goes on."""
+        if not self.begun or get_ident() != self._thread:
+            return None
+        whole = self.counts
+        if whole and not self._is_ours(sys.gettrace()):  # the script has set a function of its own
             self._runs = {}
-        known = bool(self._runs)
-        self.begun = self.counts = False
-        for one in self._frames:
-            if getattr(one.f_trace, "__self__", None) is self:
-                one.f_trace = None
-        self._frames = []
-        return self._lines() if known else None
+        self._stop()
+        self.begun = False
+        lines = self._lines()
+        return Counted(lines, self._ended - self._began, whole) if lines else None
 
     def _lines(self) -> list[LineRun]:
         found: dict[tuple[str, int], int] = {}
-        for (key, number), runs in self._runs.items():
-            place = self._codes[key].co_filename, number
-            found[place] = found.get(place, 0) + runs
+        for (file, number, _), runs in self._runs.items():
+            found[file, number] = max(runs, found.get((file, number), 0))
         most = sorted(found.items(), key=lambda one: -one[1])[:_MOST]
         return [LineRun(*place, runs) for place, runs in most if runs >= _FEWEST]
+
+    def _is_ours(self, function: object) -> bool:
+        return getattr(function, "__self__", None) is self
 
     def _enters(self, frame: types.FrameType, event: str, given: Any) -> Callable[..., Any] | None:
         """Python calls this for each call of a function."""
@@ -81,22 +89,33 @@ class LineCounter:
         if self._events > _EVENTS:
             self._stop()
             return None
-        code = frame.f_code
-        if owner(code.co_filename):
-            return None
-        self._codes[id(code)] = code
-        return self._runs_line
+        file = frame.f_code.co_filename
+        own = self._own.get(file)
+        if own is None:
+            own = self._own[file] = not owner(file)
+        return self._runs_line if own else None
 
     def _runs_line(self, frame: types.FrameType, event: str, given: Any) -> Any:
         """Python calls this for each line, return and exception of such a function."""
-        if event == "line" and self.counts:
-            key = id(frame.f_code), frame.f_lineno
+        if not self.counts:
+            frame.f_trace = None  # left from before: a debugger has set another function since
+            return None
+        if event == "line":
+            key = frame.f_code.co_filename, frame.f_lineno, frame.f_lasti
             self._runs[key] = self._runs.get(key, 0) + 1
             self._events += 1
             if self._events > _EVENTS:
                 self._stop()
+        elif event == "return":
+            self._frames = [one for one in self._frames if one is not frame]  # nothing holds its locals any longer
         return self._runs_line
 
     def _stop(self) -> None:
-        self.whole = self.counts = False
-        sys.settrace(None)
+        if self.counts:
+            self.counts, self._ended = False, perf_counter_ns()
+        if self._is_ours(sys.gettrace()):
+            sys.settrace(None)
+        for one in self._frames:
+            if self._is_ours(one.f_trace):
+                one.f_trace = None
+        self._frames = []

@@ -64,11 +64,13 @@ class LineRuns:
 
     It is a `part` of that. Of an iteration: the "wait" for its batch, what comes "before" the backward, or "after" the
     last step. Of a batch: its "samples" where these are made in one call, or what puts them together ("collate").
-    Not `whole`: there were too many to count all of them. `lines` are those that ran most often.
+    They took `spent_ns`, with what it takes to count them. Not `whole`: there were too many to count all of them.
+    `lines` are those that ran most often.
     """
 
     loader: int
     per: Literal["sample", "batch", "iteration"]
     part: Literal["", "wait", "before", "after", "samples", "collate"]
     whole: bool
+    spent_ns: int
     lines: list[LineRun]

@@ -26,7 +26,7 @@ def watched_backward(loop: LoopPhases, function: Callable[..., Any]) -> Callable
     @unseen
     @functools.wraps(function)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        loop.lines.stop()
+        loop.line_counts.stop()
         if compiling() or not (here := loop.here).open or (this := loop.spend(FORWARD, unnamed=FORWARD)) is None:
             return function(*args, **kwargs)
         this.trained = True

@@ -32,11 +32,12 @@ class _Hooks:
         self._tools = left_on.LeftOnTools(loop.recording, lambda: loop.gradients.in_half)
         self._rows = gradient_rows.RowLooks(loop.recording)
         self._steps = 0
+        self._ids: set[int] = set()  # of several optimisers, another one may be trained after a step
 
     @unseen
     def before(self, optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         loop = self._loop
-        loop.lines.stop()
+        loop.line_counts.stop()
         if compiling() or not loop.recording.on or _in_another(sys._getframe(1)):
             return None
         if not loop.here.open or (this := loop.spend(OTHER)) is None:
@@ -70,7 +71,8 @@ class _Hooks:
             self._rows.stepped(optimiser)
         loop.recording.guarded("finding a loop without a loader", self._bare.stepped, id(optimiser), this)
         if this is not None and not here.backward:
-            loop.count_lines(this, "after", model=this is here.bare)
+            self._ids.add(id(optimiser))
+            loop.count_lines(this, "after", model=this is here.bare or len(self._ids) > 1)
 
 
 def watch_optimisers(loop: LoopPhases, module: Any) -> None:

@@ -23,7 +23,7 @@ from pipebench.watch.record.lines import (
 from pipebench.watch.record.record_file import AFTER, FORWARD, OTHER, SPANS, WAIT
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.script.arrivals import Arrivals
-from pipebench.watch.script.line_looks import LineLooks, Part
+from pipebench.watch.script.line_counts import LinesOfLoops, Part
 from pipebench.watch.script.main_thread import MainThread
 from pipebench.watch.script.own_steps import OwnTime
 from pipebench.watch.script.passes import Pass
@@ -84,7 +84,7 @@ class LoopPhases:
         self.account = MainThread(recording)
         self.device = TrainingDevice()
         self.gradients = UnusedGradients()
-        self.lines = LineLooks(recording)
+        self.line_counts = LinesOfLoops(recording)
         self.own: OwnTime | None = None  # set on a rank
         self.on_transfer: Callable[[Any], object] | None = None  # hears of each tensor that is copied to a CUDA device
         self.trains: set[int] = set()  # loaders whose loop came to a backward
@@ -170,7 +170,7 @@ class LoopPhases:
             self._left(bare)
 
     def before_next(self, iterator: Any) -> None:
-        self.lines.stop()
+        self.line_counts.stop()
         here = self.here
         top = self.spend(OTHER)
         this = self.passes.get(iterator)
@@ -224,7 +224,7 @@ class LoopPhases:
 
         `event` is None if a batch came, else what happened instead: "exhausted" or "failed".
         """
-        self.lines.stop()
+        self.line_counts.stop()
         here = self.here
         waited = self.arrivals.parts.take()
         waited[AFTER] += after_ns
@@ -250,9 +250,9 @@ class LoopPhases:
 
     def count_lines(self, this: Pass, part: Part, model: bool) -> None:
         """Counts lines of the user's own from now on, if it is time. `model`: in that part, the model may run."""
-        here = self.here
-        if here.main and here.mark >= self.lines.asked_ns:
-            self.recording.guarded("counting lines", self.lines.begin, this.loader, part, this.turn, here.mark, model)
+        here, counts = self.here, self.line_counts
+        if here.main and here.mark >= counts.asked_ns and self.recording.on:
+            self.recording.guarded("counting lines", counts.begin, this.loader, part, this.turn, here.mark, model)
 
     def ends_wait(self, this: Pass, parts: list[int], last: bool) -> None:
         """The time since the event before the last one was a wait, with these parts. `last`: the pass has ended."""
@@ -292,7 +292,7 @@ class LoopPhases:
         If a loop over `again` is still open, it was left by `break`, and what ran is outside it. Inside a larger
         pipeline, the wait for that pipeline has already begun.
         """
-        self.lines.stop()  # workers may be forked now
+        self.line_counts.stop()  # workers may be forked now
         if self.here.whole is None:
             self.end_bare()
             if again in self.passes:

@@ -20,7 +20,7 @@ from pipebench.watch.record.sampling import followed
 from pipebench.watch.record.worker_lines import Collected, Content, LongSample, OneBatch, Shrunk, ToHandOver
 from pipebench.watch.worker import contents, pickling
 from pipebench.watch.worker.kept_open import Held
-from pipebench.watch.worker.line_looks import LineLooks
+from pipebench.watch.worker.line_counts import LinesOfSamples
 from pipebench.watch.worker.repeated_calls import RepeatedCalls
 from pipebench.watch.worker.stack_place import Teller
 
@@ -68,8 +68,8 @@ class Sums:
         self.present: PresentSample | None = None  # of a worker: hears which sample, or which samples, are made
         self.held_open: Held | None = None
         self.repeated = RepeatedCalls(recording, place.loader, place.first_pass)
-        self.lines = LineLooks(recording, place.loader, place.first_pass)
-        self.pending: list[RepeatedCalls | LineLooks] = []  # each looks into one of the next samples
+        self.line_counts = LinesOfSamples(recording, place.loader, place.first_pass)
+        self.pending: list[RepeatedCalls | LinesOfSamples] = []  # each looks into one of the next samples
         recording.before_stop.append(self.write)
         self._clear()
 
@@ -106,14 +106,14 @@ class Sums:
             self._keep_slow(spent, index)
         self.timer.file = None
 
-    def looking(self, several: bool = False) -> RepeatedCalls | LineLooks | None:
+    def looking(self, several: bool = False) -> RepeatedCalls | LinesOfSamples | None:
         """What looks into the sample that is made now, or into `several` made in one call; None if nothing does."""
-        found = next((one for one in self.pending if not several or one is self.lines), None)
+        found = next((one for one in self.pending if not several or one is self.line_counts), None)
         if found is None:
             return None
         self.pending.remove(found)
         try:
-            return found if (self.lines.begins("samples") if several else found.begins()) else None
+            return found if (self.line_counts.begins("samples") if several else found.begins()) else None
         except Exception as error:  # as where `sys.setprofile` is forbidden
             self.recording.fault("looking at the calls of a sample", error)
             return None
@@ -151,7 +151,8 @@ class Sums:
         self.core_wait += core_wait
         self.failed += failed
         self.batches += made
-        self.pending += (one for one in (self.lines, self.repeated) if one.due(now - began))
+        looks = [one for one in (self.line_counts, self.repeated) if one.due(now - began)]
+        self.pending += (one for one in looks if one not in self.pending)
         self.unused += 0 if made else self.samples - self.before
         self.before = self.samples
         if self.room and made:

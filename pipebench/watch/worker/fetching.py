@@ -70,7 +70,7 @@ def watch_fetcher(fetcher: Any, sums: Sums, took_ns: int = 0) -> Any:
         stand_in = stand_in_for(own)
         setattr(fetcher, name, stand_in)
         collate = fetcher.collate_fn
-        fetcher.collate_fn = sums.lines.counted(collate)
+        fetcher.collate_fn = sums.line_counts.counted(collate)
         present = sums.present
         if present is not None:
             present.begin()

@@ -114,7 +114,7 @@ class Balanced(Sampler):
     ("line", "runs", "told"),
     [
         (10, 5000, "change balanced.py:10 (Balanced.places, 80 % of the sampler, runs 5,000 times an iteration) to "
-                   "places of each label collected once. It goes through many items for each index. When the sampler"),
+                   "places of each label collected once. It compares many items for each index. When the sampler"),
         (10, 90, "make the sampler faster (Balanced.places, balanced.py:10)"),
         (15, 0, "change balanced.py:15 (Balanced.places, 80 % of the sampler) to weights summed up once. NumPy's"),
     ],
@@ -129,7 +129,7 @@ def test_what_is_written_in_place_of_the_line_of_a_sampler(
     run = Planted()
     run.loader(**TRAINS, sampler=2000)
     run.lines.append(LoopLooks(1, "train.py", 50, [], drawn=looks))
-    run.lines += [LineRuns(1, "iteration", "wait", True, [LineRun("/a/balanced.py", line, runs)])] * bool(runs)
+    run.lines += [LineRuns(1, "iteration", "wait", True, 20 * MS, [LineRun("/a/balanced.py", line, runs)])] * bool(runs)
     run.lines = [
         replace(one, sampler="Balanced.__iter__", sampler_at=CodePlace("/a/balanced.py", 2))
         if isinstance(one, LoaderFound) else one for one in run.lines

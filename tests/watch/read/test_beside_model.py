@@ -60,13 +60,13 @@ def test_a_line_of_metrics_that_runs_for_each_element_is_what_to_change() -> Non
     run = _run(_at("metrics", own=1))
     (looks,) = (one for one in run.lines if isinstance(one, LoopLooks))
     looks.besides.append(LineLooks("/home/me/eval.py", "metrics", 13, "", 40))
-    run.lines.append(LineRuns(2, "iteration", "before", True, [LineRun("/home/me/eval.py", 13, 4000)]))
+    run.lines.append(LineRuns(2, "iteration", "before", True, 20 * MS, [LineRun("/home/me/eval.py", 13, 4000)]))
     account = run.account()
     assert "Inside, 100 % is eval.py:13 (runs 4,000 times an iteration) and lines like it. Doing it" in said(account)
     move = next_move(move_of_run(None, account.causes, 2.0)) or ""
     assert move.startswith(
-        "Next: change eval.py:13 (metrics, 100 % of this work, runs 4,000 times an iteration) to operations on whole "
-        "arrays. Python visits each element. "
+        "Next: change eval.py:13 (metrics, 100 % of this work, runs 4,000 times an iteration) to one call for all "
+        "elements. Python runs it for one element at a time. "
     )
 
 

@@ -21,6 +21,8 @@ KNOWN = [
     ("capture.set(CAP_PROP_POS_MSEC, 40 * number)", "", "frames read on, without seeking"),
     ("row = self.frame.iloc[index]", LOC, "columns as arrays"),
     ("row = frame.loc[index, 'price']", LOC, "columns as arrays"),
+    ("past = self.frame.iloc[start:end][NAMES].to_numpy()", "pandas.DataFrame.__getitem__", "columns as arrays"),
+    ("past = self.frame.iloc[at : at + 5, :3]", LOC, "columns as arrays"),
     ("wrong = np.random.choice(self.items, 20, replace=False)", "", "numbers drawn without a permutation"),
     ("row = self.rng.choice(self.rows, p=self.weights)", "", "weights summed once"),
     ("cut = np.load(f'{case}.npz', mmap_mode='r')['data']", "numpy.NpzFile.__getitem__", "arrays in .npy files"),

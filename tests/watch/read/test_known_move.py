@@ -164,8 +164,8 @@ def test_the_cause_has_the_line_and_the_most_that_it_could_save(cause: Cause, sh
     assert found.values.get("slow_s") == (saved_s if saved_s is None else pytest.approx(saved_s))
     said = SENTENCES[found.code](found, found.values, "8.00 s")
     told = (
-        f" {100 * 0.9 * share:.0f} % of making samples goes to what is known to be slow, at clips.py:47. Columns as "
-        "arrays in its place could save at most"
+        f" {100 * 0.9 * share:.0f} % of making samples goes to clips.py:47, which is known to be slow. A change to "
+        "columns as arrays could save at most"
     )
     assert (told in said) == (saved_s is not None)
     if saved_s is not None:

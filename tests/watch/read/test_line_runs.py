@@ -9,16 +9,27 @@ import pytest
 from pipebench.render.watch_drilled import drilled
 from pipebench.render.watch_verdict import known_line
 from pipebench.results.drilled import DrilledLine, DrilledRow, Runs
-from pipebench.results.watched import StageResult
 from pipebench.watch.read.gather import Process, Run, ShownTime
-from pipebench.watch.read.known_arrays import NESTED, OF_LISTS
-from pipebench.watch.read.line_runs import Place, runs_of_lines, with_runs
-from pipebench.watch.read.slow_line import Iteration, slow_line
+from pipebench.watch.read.known_arrays import ELEMENTS, OF_LISTS
+from pipebench.watch.read.line_runs import Counts, Place, counts_of, with_runs
+from pipebench.watch.read.slow_line import slow_line
 from pipebench.watch.record.lines import LoaderFound, ProcessStarted
 from pipebench.watch.record.sample_calls import LineRun, LineRuns
 from pipebench.watch.record.trial_lines import LineLooks
 
 DATA = "/home/me/data.py"
+TEXT = """\
+def encode(self, text):
+    rows = []
+    for one in text:
+        code = self.table.get(one)
+        rows.append(code)
+    return torch.tensor(rows)
+""".splitlines(keepends=True)
+
+
+def _text(file: str, line: int) -> str:
+    return TEXT[line - 1] if 0 < line <= len(TEXT) else ""
 
 
 def _run(*lines: LineRuns) -> Run:
@@ -27,68 +38,91 @@ def _run(*lines: LineRuns) -> Run:
     return Run([script, worker], ShownTime(), (1,))
 
 
-def _counted(per: Any, runs: int, part: Any = "", line: int = 20, whole: bool = True) -> LineRuns:
-    return LineRuns(1, per, part, whole, [LineRun(DATA, line, runs)])
+def _counted(
+    per: Any, runs: int, part: Any = "", *, line: int = 4, whole: bool = True, each_us: float = 2.0
+) -> LineRuns:
+    return LineRuns(1, per, part, whole, int(1000 * each_us * runs), [LineRun(DATA, line, runs)])
 
 
-def _row(run: Run, *shares: float, kind: str = "getitem", sample_s: float = 0.001, **more: Any) -> list[DrilledLine]:
-    lines = tuple(
-        DrilledLine(DATA, "Genes.encode", 20 + at, "", "x = 1", 9, share, 0.0, 1.0, **more if at else {})
-        for at, share in enumerate(shares)
-    )
+def _rows(run: Run, *lines: DrilledLine, kind: str = "getitem") -> list[DrilledLine]:
     row = DrilledRow(1, "encode", kind, 1.0, 100, 0, lines)
-    stage = StageResult("encode", kind, 1, 100, sample_s, 1.0)
-    return list(with_runs([row], [stage], run)[0].lines)
+    return list(with_runs([row], run, _text)[0].lines)
 
 
-def test_the_mean_of_samples_and_the_sum_of_the_parts_of_an_iteration() -> None:
+def _line(at: int = 4, share: float = 0.9, calls: str = "", text: str = "", **more: Any) -> DrilledLine:
+    return DrilledLine(DATA, "Genes.encode", at, calls, text or _text(DATA, at).strip(), 9, share, 0.0, 1.0, **more)
+
+
+def test_the_mean_of_all_that_were_counted_and_the_sum_of_the_parts_of_an_iteration() -> None:
     run = _run(
         _counted("sample", 90), _counted("sample", 110), _counted("iteration", 5, "before"),
-        _counted("iteration", 7, "after", whole=False), _counted("iteration", 9, "after"),
+        _counted("iteration", 7, "after", whole=False), _counted("iteration", 9, "after", line=5),
     )  # fmt: skip
-    found = runs_of_lines(run, 1)
-    assert found["sample"] == {Place(DATA, 20): Runs(100, "sample")}
-    assert found["iteration"] == {Place(DATA, 20): Runs(13, "iteration", least=True)}
-    assert not found["batch"] and not runs_of_lines(run, 2)["sample"]
+    counts = counts_of(run, 1)
+    assert counts.of["sample"] == {Place(DATA, 4): Runs(100, "sample", each_s=pytest.approx(2e-6))}
+    found = counts.of["iteration"][Place(DATA, 4)]
+    assert (found.times, found.least) == (5 + 4, True)  # of two iterations, it ran behind the step in one
+    assert not counts.of["batch"] and not counts_of(run, 2).of["sample"] and counts.samples == 8
 
 
 def test_a_line_that_runs_for_each_element_is_told_with_what_is_written_instead() -> None:
-    (line,) = _row(_run(_counted("sample", 6000)), 0.9)
+    (line,) = _rows(_run(_counted("sample", 6000)), _line())
     assert known_line(line).startswith(
-        "change data.py:20 (Genes.encode, runs 6,000 times a sample) to operations on whole arrays. Python visits"
+        "change data.py:4 (Genes.encode, runs 6,000 times a sample) to one call for all elements. Python runs it for"
     )
-    (row,) = with_runs([DrilledRow(1, "encode", "getitem", 1.0, 9, 0, (line,))], [], _run(_counted("sample", 6000)))
-    assert "runs 6,000 times a sample: x = 1" in drilled(row, full=True).rows[0][0]
+    row = DrilledRow(1, "encode", "getitem", 1.0, 9, 0, (line,))
+    assert "runs 6,000 times a sample: code = " in drilled(row, full=True).rows[0][0]
 
 
 @pytest.mark.parametrize(
-    ("runs", "sample_s"),
-    [(99, 0.001), (100, 0.0034)],  # few, or each one takes more than 30 microseconds
+    ("counted", "line", "told"),
+    [
+        (_counted("sample", 100, each_us=39), _line(), True),
+        (_counted("sample", 99), _line(), False),
+        (_counted("sample", 100, each_us=41), _line(), False),  # that may be work on many elements
+        (_counted("sample", 100, each_us=41, whole=False), _line(), False),
+        (_counted("sample", 900), _line(calls="re.sub"), False),
+        (_counted("sample", 900), _line(calls="torch.Tensor.__iter__"), True),
+        (_counted("sample", 900), _line(text="total += p.grad.norm().item()"), False),
+    ],
 )
-def test_few_runs_or_long_ones_are_only_counted(runs: int, sample_s: float) -> None:
-    (line,) = _row(_run(_counted("sample", runs)), 0.9, sample_s=sample_s)
-    assert line.runs == Runs(runs, "sample") and not line.title
+def test_what_takes_longer_or_is_about_other_things_is_only_counted(
+    counted: LineRuns, line: DrilledLine, told: bool
+) -> None:
+    (found,) = _rows(_run(counted), line)
+    assert found.runs is not None and found.runs.times == counted.lines[0].runs
+    assert bool(found.title) == told
 
 
-def test_what_puts_a_batch_together_is_judged_by_the_time_of_a_batch() -> None:
-    counted = _run(_counted("batch", 100, "collate"))
-    assert _row(counted, 0.9, kind="collate", sample_s=0.0003)[0].title  # 8 samples: 2.2 ms of a batch
-    assert not _row(counted, 0.9, kind="collate", sample_s=0.0005)[0].title
+@pytest.mark.parametrize(("runs", "each_us", "told"), [(64, 2, False), (101, 9, True), (48, 1, False), (101, 15, True)])
+def test_what_runs_once_for_each_sample_of_a_batch_is_not_work_on_elements(
+    runs: int, each_us: float, told: bool
+) -> None:
+    (found,) = _rows(_run(_counted("batch", runs, "collate", each_us=each_us)), _line(), kind="collate")
+    assert bool(found.title) == told
+    large = Process([ProcessStarted(9, "script", 0), LoaderFound(1, "Genes", 2, 256, "fork", 2)])
+    worker = Process([ProcessStarted(10, "worker", 7, 1, 0, "fork"), _counted("batch", 256, "collate", each_us=15)])
+    (found,) = _rows(Run([large, worker], ShownTime(), (1,)), _line(), kind="collate")
+    assert found.runs and not found.title
 
 
 def test_a_list_that_becomes_an_array_belongs_to_the_loop_that_fills_it() -> None:
-    run = _run(_counted("sample", 6000))
-    first, second = _row(run, 0.3, 0.6, title=OF_LISTS[0], how=("Keep arrays.",))
-    assert second.title == first.title == NESTED.title
-    assert second.how[0] == "A Python loop at data.py:20 (runs 6,000 times a sample) fills its list."
-    _, second = _row(run, 0.1, 0.6, title=OF_LISTS[0], how=("Keep arrays.",))
-    assert second.title == OF_LISTS[0]
+    run, becomes = _run(_counted("sample", 6000)), _line(6, 0.6, title=OF_LISTS, how=("Keep arrays.",))
+    first, second = _rows(run, _line(share=0.3), becomes)
+    assert second.title == first.title == ELEMENTS.title
+    assert second.how[0] == "A Python loop at data.py:4 (runs 6,000 times a sample) fills its list."
+    _, second = _rows(run, _line(share=0.1), becomes)
+    assert second.title == OF_LISTS
+    other = _line(6, 0.6, text="x = torch.tensor(self.items)", title=OF_LISTS)
+    assert _rows(run, _line(share=0.3), other)[1].title == OF_LISTS
 
 
 def test_a_line_of_a_loop_is_known_by_how_often_it_runs() -> None:
-    line = LineLooks(DATA, "confusion", 20, "", 40)
-    its = Iteration({Place(DATA, 20): Runs(4096, "iteration")}, 0.01)
-    found = slow_line([line], its, lambda file, at: "")
-    assert (found["title"], found["runs"], found["runs_least"]) == (NESTED.title, 4096, 0)
-    assert "title" not in slow_line([line], its._replace(took_s=1.0), lambda file, at: "")
-    assert "runs" not in slow_line([line._replace(line=21)], its, lambda file, at: "")
+    line = LineLooks(DATA, "confusion", 4, "", 40)
+    counts = counts_of(_run(_counted("iteration", 4096, "after")), 1)
+    found = slow_line([line], counts, lambda file, at: "")
+    assert (found["title"], found["runs"], found["runs_least"]) == (ELEMENTS.title, 4096, 0)
+    slow = Runs(4096, "iteration", each_s=1.0)
+    rare: Any = {"sample": {}, "batch": {}, "iteration": {Place(DATA, 4): slow}}
+    assert "title" not in slow_line([line], Counts(rare, 1.0), lambda file, at: "")
+    assert "runs" not in slow_line([line._replace(line=21)], counts, lambda file, at: "")

@@ -71,7 +71,7 @@ LINES: list[lines.Line] = [
         1, 7, 90, [FunctionCalls("/me/a.py", "bank", 1, 9, "/me/a.py", 20, 2, 1, 50, 20, 3, 4, 800, False, True, 1)],
         80,
     ),
-    LineRuns(1, "iteration", "after", False, [LineRun("/me/a.py", 20, 300)]),
+    LineRuns(1, "iteration", "after", False, 900, [LineRun("/me/a.py", 20, 300)]),
     program_lines.GradientRows("Adam", 30, 20, 5, 5, 1),
     bound_lines.BoundPlan(
         1, 100, 5, 6, 2, 1000, 32, False, [bound_lines.Reason("bound-bursts", {"batches": 3, "workers": 2})]

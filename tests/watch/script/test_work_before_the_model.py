@@ -76,6 +76,7 @@ def test_a_step_with_a_closure_has_not_come_to_its_backward(given, trained):
     recording = SimpleNamespace(on=True, guarded=lambda what, step, *args: None, settings=None, write=None)
     gradients = SimpleNamespace(stepped=None)
     loop = SimpleNamespace(here=here, recording=recording, own=None, spend=lambda *_, **__: this, gradients=gradients)
+    loop.line_counts, loop.count_lines = SimpleNamespace(stop=lambda: None), lambda *_, **__: None
     hooks = optimisers._Hooks(loop)
     optimiser = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
     hooks.before(optimiser, (optimiser, *given), {})

@@ -77,7 +77,7 @@ def test_only_first_batches_of_the_first_workers_of_a_stream_are_looked_at(
         place=SimpleNamespace(worker=worker, first_pass=first_pass), round=first_pass - 1, fetched=0, number=0,
         timer=SimpleNamespace(busy=False, begin=lambda: 0, end=lambda: None, last=1), present=None, held_open=None,
         recording=SimpleNamespace(on=True), look_into=lambda batch: None, drew=False, holds=0, created_ns=0,
-        waited=SimpleNamespace(now=lambda: 0), lines=SimpleNamespace(counted=lambda collate: collate),
+        waited=SimpleNamespace(now=lambda: 0), line_counts=SimpleNamespace(counted=lambda collate: collate),
     )  # fmt: skip
 
     def batch(*args: Any) -> None:

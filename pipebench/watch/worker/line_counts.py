@@ -10,43 +10,48 @@ from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sample_calls import LineRuns
 
-_LOOKS = 2
+_SAMPLES = 2
 _FIRST_NS = 300_000_000  # of making batches, before the first of them
-_LATER = 8  # times as much, before the second one
-_PASSES = 3  # in whose workers it is looked
+_LATER = 8  # times as much, before the next one
+_PASSES = 3  # in whose workers it is counted
 
 
-class LineLooks:
-    """Looks into samples, and into what puts batches together, of one loader in one process."""
+class LinesOfSamples:
+    """Counts in samples, and in what puts batches together, of one loader in one process."""
 
     def __init__(self, recording: Recording, loader: int, first_pass: int) -> None:
         self._recording, self._loader = recording, loader
-        self._left = _LOOKS if first_pass < _PASSES else 0
+        self._left = _SAMPLES if first_pass < _PASSES else 0
         self._busy, self._due_ns = 0, _FIRST_NS
         self._counter = LineCounter()
         self._part: Literal["", "samples", "collate"] = ""
         self._collates = False  # the next batch is to be counted where it is put together
 
     def due(self, busy_ns: int) -> bool:
-        """Adds the time of a batch. Returns whether the next sample is looked into."""
+        """Adds the time of a batch. Returns whether the next sample is to be counted."""
         self._busy += busy_ns
         if not self._left or self._busy < self._due_ns:
             return False
-        self._left -= 1
         self._due_ns = _LATER * self._busy
         self._collates = True
         return True
 
     def begins(self, part: Literal["", "samples", "collate"] = "") -> bool:
         """Called before a sample is made, or that part of a batch. Returns whether its lines are counted."""
+        if self._counter.begun or not self._counter.begin():
+            return False
         self._part = part
-        return not self._counter.begun and self._counter.begin()
+        self._left -= part != "collate"
+        return True
 
     def ends(self, index: object = None, sample: object = None) -> None:
         """Called when it is made."""
-        if lines := self._counter.end():
+        self._recording.guarded("counting lines", self._end)
+
+    def _end(self) -> None:
+        if (found := self._counter.end()) is not None:
             per: Literal["sample", "batch"] = "batch" if self._part else "sample"
-            self._recording.write(LineRuns(self._loader, per, self._part, self._counter.whole, lines))
+            self._recording.write(LineRuns(self._loader, per, self._part, found.whole, found.spent_ns, found.lines))
 
     def counted(self, collate: Any) -> Any:
         """What puts the next batch together: `collate` itself if nothing is to be counted there."""
@@ -58,11 +63,11 @@ class LineLooks:
 
         @unseen
         def counting(*args: Any, **kwargs: Any) -> Any:
-            counts = self.begins("collate")
+            self._recording.guarded("counting lines", self.begins, "collate")
             try:
                 return collate(*args, **kwargs)
             finally:
-                if counts:
+                if self._part == "collate":
                     self.ends()
 
         return counting
