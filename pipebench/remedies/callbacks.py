@@ -9,6 +9,10 @@ from pipebench.results.advice import Change, Finding, Place
 
 PLACE = 11
 HOW = ("Log every 50th iteration, and move what needs no weights to a thread or to the end of a pass.",)
+GROWS = (
+    "It takes longer and longer through a pass, as work on all of the pass so far does: do it once at the end of the "
+    "pass, or keep sums that each step adds to.",
+)
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
@@ -28,5 +32,5 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     unverified = ("Not verified on a GPU.",) if seen.watched.device_idle is not None else ()
     return Change(
         "callbacks", {}, f"saves about {spent:.1f} s", predicted=predicted, title="callbacks out of the loop",
-        how=(*line_of(values), *HOW, *unverified), at=at, of_script=True,
+        how=(*line_of(values), *(GROWS if "early_s" in values else ()), *HOW, *unverified), at=at, of_script=True,
     )  # fmt: skip

@@ -37,6 +37,10 @@ def _loader_at(move: NextMove) -> str:
     return f"loader {move.loader}" + (f", {code_place(move.file, move.line)}" if known else "")
 
 
+GROWS = (
+    "As it takes longer and longer through a pass, it seems to work on all of the pass so far: once at the end of the "
+    "pass is enough, or sums that each step adds to"
+)
 IN_WORKERS = "make batches in the workers of a DataLoader (num_workers={}), beside the training"
 
 
@@ -89,7 +93,7 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
     ),
     "do-less-in-the-loop": lambda move: (
         f"do the work besides training{_called(move)} {in_other_ways(move.rests, move.needed)}. "
-        f"Now it takes {seconds(move.took_s or 0.0)} of the run"
+        f"Now it takes {seconds(move.took_s or 0.0)} of the run{f'. {GROWS}' if move.grows else ''}"
     ),
     "do-less-in-validation": lambda move: (
         f"in the loops that do not train, do the work besides the model{at(move)} at less cost, or less often. Now it "

@@ -44,7 +44,7 @@ class NextMove:
     `function`, `file` and `line` are where that work is in the user's own code: of a function of theirs that is called,
     the place of the call; of a setting of a loader, where this is made ("" and 0: not known). Where another function is
     called there, `by` is its name. `rests`: there, the loop needs no core, but waits. `needed`: by its name, training
-    needs what it does in each step, as an average of weights.
+    needs what it does in each step, as an average of weights. `grows`: it takes longer and longer through each pass.
 
     Of "make-batches-cheaper", and of "less-python" with a `title`, `line` is where most of that work is, and
     `line_share` its part of it; `to_workers` is set if workers of a DataLoader would save much of it.
@@ -104,6 +104,7 @@ class NextMove:
     line: int = 0
     rests: bool = False
     needed: bool = False
+    grows: bool = False
     remade: Literal["same", "alike", "other"] = "same"
     title: str = ""
     how: tuple[str, ...] = ()
