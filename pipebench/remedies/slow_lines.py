@@ -40,7 +40,7 @@ def _lines(seen: Seen) -> Iterator[tuple[float, str, tuple[str, ...], Place | No
     lines = [(share, line) for _, share, line in seen.lines() if not _tried(seen, line)]
     elsewhere = (needless_line(one) for one in seen.watched.needless if one.loader == seen.loader.loader)
     lines += [(line.share, line) for line in elsewhere if not _tried(seen, line)]
-    for share, most in known(lines):
+    for share, most, _ in known(lines):
         if share >= LEAST_SHARE:
             why = (did_needlessly(*most.needless.told),) if most.needless is not None else read_anew(most.reread)
             yield share, most.title, (*why, *most.how), Place(most.function, most.file, most.line)

@@ -51,6 +51,19 @@ def full_collections(values: Any, saved_s: float, part: str) -> str:
     )
 
 
+def slow_loading(values: Any) -> str:
+    """The line that has most of loading, if it is known to be slow, and the most that its change could save."""
+    if "slow_line" not in values:
+        return ""
+    place = code_place(values["slow_file"], values["slow_line"])
+    known = " and lines like it, which are" if values.get("slow_alike") else ", which is"
+    saved = seconds(values["slow_s"])
+    return (
+        f" {percent(values['slow_share'])} of making samples goes to {place}{known} known to be slow. A change to "
+        f"{values['slow_title']} could save about {saved} (not tried)."
+    )
+
+
 def preparing(values: Any, part: str) -> str:
     """The sentence on work on batches in the loop, before the model, or on its wait for them, which took `part`."""
     if "rests" in values:
@@ -75,7 +88,7 @@ def own_lines(values: Any, part: str, saved_s: float) -> str:
     metric = " By its name, it keeps a metric." if "metric" in values else ""
     return (
         f"{where.capitalize()}, Python of the script (besides layers) took about {part}: {_lines(values)}.{metric} Less"
-        f" of it could save at most {seconds(saved_s)} (predicted from looks, not tried)."
+        f" of it could save at most {seconds(saved_s)} (predicted from stack samples, not tried)."
     )
 
 
@@ -128,8 +141,8 @@ def in_validation(values: Any) -> str:
     spent = seconds(values["apart_s"])
     return (
         f" Work besides the model (metrics, decoding, plots) took about {spent} of that.{_most(values)}"
-        f"{_inside(values)} Doing it at less cost, or less often, could save up to {spent} (predicted from looks, not "
-        "tried)."
+        f"{_inside(values)} Doing it at less cost, or less often, could save up to {spent} (predicted from stack "
+        "samples, not tried)."
     )
 
 
@@ -206,7 +219,7 @@ def _inside(values: Any) -> str:
     """The line inside that function where most of it is, if looks say that."""
     if "slow_line" not in values:
         return ""
-    alike = " and lines like it" if "title" in values else ""
+    alike = " and lines like it" if values.get("slow_alike") else ""
     place = code_place(values["slow_file"], values["slow_line"])
     often = f" ({runs.often})" if (runs := runs_of(values)) is not None else ""
     return f" Inside, {percent(values['line_share'])} is {place}{often}{alike}."

@@ -11,7 +11,9 @@ from pipebench.render.of_passes import living_on, saving
 from pipebench.render.watch_notes import left_on
 from pipebench.render.worker_moves import MANY_CORES, SOME_CORES
 from pipebench.results.account import LITTLE, Cause
-from pipebench.units import code_place, counted, lasting, percent, seconds, size
+from pipebench.units import counted, lasting, percent, seconds, size
+
+_WORTH = 0.05  # of making batches: what workers may save of it
 
 
 def _sampler(one: Cause, values: Any, part: str) -> str:
@@ -76,17 +78,6 @@ def _stage_named(values: Any) -> str:
     return f"; {percent(values['stage_share'])} of loading is {values['stage']} ({kind})"
 
 
-def _slow_line(values: Any) -> str:
-    """The line that has most of loading, if it is known to be slow, and the most that its change could save."""
-    if "slow_line" not in values:
-        return ""
-    place = code_place(values["slow_file"], values["slow_line"])
-    return (
-        f" {percent(values['slow_share'])} of making samples goes to {place}, which is known to be slow. A change to "
-        f"{values['slow_title']} could save at most {seconds(values['slow_s'])} (not tried)."
-    )
-
-
 def _no_workers(one: Cause, values: Any, part: str) -> str:
     more = setting("num_workers", values.get("made_by", ""), f"{2 if 'by_thread' in values else 1} or more")
     if "kept_open" in values:
@@ -96,10 +87,12 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
             f"Waiting for batches took {part}: loader {one.loader} has no workers, and one thread beside the loop "
             f"makes them{_stage_named(values)}." + saving(one, more) + in_loop.shared(values)
         )
+    saved = float(values.get("workers_s", one.saving_s or 0.0))
+    by_workers = f" {more} could save up to {seconds(saved)}, less what their start takes in each pass"
     return (
         f"Loader {one.loader} has no workers: making batches inside the loop took {part}{_stage_named(values)}."
-        + _slow_line(values)
-        + saving(one, more)
+        + in_loop.slow_loading(values)
+        + (f"{by_workers} (predicted, not tried)." if saved >= _WORTH * one.s else "")
         + in_loop.shared(values)
     )
 
@@ -170,7 +163,12 @@ def _sync_points(one: Cause, values: Any, part: str) -> str:
 def _stage(one: Cause, values: Any, part: str) -> str:
     """The stage is named by the sentence on the iteration, which follows."""
     used_up = f" More workers do not help: {_of_cores(values)}." if values.get("used_up") else ""
-    return f"{_waits(one, part)}.{_slow_line(values)}" + saving(one, "Faster loading") + used_up + _on_device(values)
+    return (
+        f"{_waits(one, part)}.{in_loop.slow_loading(values)}"
+        + saving(one, "Faster loading")
+        + used_up
+        + _on_device(values)
+    )
 
 
 def _pickling(one: Cause, values: Any, part: str) -> str:
@@ -188,7 +186,7 @@ def _threads(one: Cause, values: Any, part: str) -> str:
 
 
 def _cores(one: Cause, values: Any, part: str) -> str:
-    helps = f"Cheaper loading helps, not more workers.{_slow_line(values)}{_on_device(values)}"
+    helps = f"Cheaper loading helps, not more workers.{in_loop.slow_loading(values)}{_on_device(values)}"
     return f"{_waits(one, part)}: {_of_cores(values)}. {helps}"
 
 

@@ -28,7 +28,7 @@ def drilled(row: DrilledRow, *, full: bool) -> Table:
     if row.unread:
         rows.append(("not readable", percent(row.unread / row.looks), ""))
     name = printable(row.stage)
-    title = f"Lines of {name} ({percent(row.worker_share)} of worker time), from {row.looks:,} stack samples"
+    title = f"Lines of {name} ({percent(row.worker_share)} of making samples), from {row.looks:,} stack samples"
     return Table(title, ("line", "share", "95 % interval"), tuple(rows), frozenset({1, 2}), shorten=_fitting)
 
 
@@ -118,7 +118,7 @@ def _known(row: DrilledRow, said: set[str]) -> list[str]:
 def _slow(row: DrilledRow, said: set[str]) -> dict[float, DrilledLine]:
     """By their share, the largest line of each kind that is slow."""
     kinds = known((one.share, one) for one in row.lines if one.title not in said)
-    return {share: most for share, most in kinds if share >= _MATTERS}
+    return {share: most for share, most, _ in kinds if share >= _MATTERS}
 
 
 def _said_of(one: DrilledLine) -> str:

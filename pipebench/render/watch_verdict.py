@@ -187,6 +187,8 @@ def next_move(move: NextMove | None) -> str | None:
         return f"Next: {first}" + (f" Or {IN_WORKERS.format(move.to_workers)}." if move.to_workers else "")
     if move.action == "make-stage-cheaper":
         return f"Next: {first}" + ("" if move.title else f" {why_no_worker(move)}")
+    if move.title and move.fair is not None and move.fair.low < 1:  # workers may make it slower
+        return f"Next: {first}"
     workers = f"{OPEN_FIRST if move.kept_open else ''}{shortly(move)}" if shortly(move) else ""
     beside = workers or (_first_move(move) or "").removeprefix("Next: ")
     return f"Next: {first} Or {beside}"
@@ -226,6 +228,7 @@ def known_line(found: DrilledLine | NextMove, share: str = "") -> str:
     if isinstance(found, DrilledLine):
         found = found.to_change
     place = code_place(found.file, found.line) if found.line else "the dataset"
+    place += " and lines like it" if isinstance(found, NextMove) and found.alike and found.line else ""
     told = ", ".join(one for one in (printable(found.function) if found.line else "", share, often(found)) if one)
     why = (did_needlessly(*found.needless.told),) if found.needless is not None else read_anew(found.reread)
     how = " ".join((*why, *found.how))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+Sure: TypeAlias = Literal["", "about", "more than"]
 What: TypeAlias = Literal["each", "arguments", "object", "before", "cut"]
 """What was needless: see `NeedlessCall`."""
 
@@ -46,33 +47,45 @@ class NeedlessCall:
 class Runs:
     """How many `times` a line runs in each "sample", "batch" or "iteration": the mean of those that were looked into.
 
-    `least`: it runs more often, as these had too many lines to count all of them. `each_s` is the most that it takes
-    each time, with what it calls: all that was counted then took so long, divided by its runs.
+    `sure`: "about" that, where they differed, or "more than" that, as there were too many lines to count all of them.
+    `each_s` is the most that it takes each time, with what it calls: all that was counted then took so long, divided by
+    its runs.
     """
 
     times: int
     per: Literal["sample", "batch", "iteration"]
-    least: bool = False
+    sure: Sure = ""
     each_s: float = 0.0
 
     @property
     def often(self) -> str:
         """
-        >>> Runs(6000, "sample").often, Runs(300, "iteration", least=True).often
-        ('runs 6,000 times a sample', 'runs over 300 times an iteration')
+        >>> Runs(6000, "sample").often, Runs(19481, "iteration", "more than").often, Runs(108, "batch", "about").often
+        ('runs 6,000 times a sample', 'runs more than 19,000 times an iteration', 'runs about 110 times a batch')
         """
         article = "an" if self.per == "iteration" else "a"
-        return f"runs {'over ' if self.least else ''}{self.times:,} times {article} {self.per}"
+        times = f"{self.sure} {_two_digits(self.times):,}" if self.sure else f"{self.times:,}"
+        return f"runs {times} times {article} {self.per}"
 
 
-def as_values(runs: Runs | None) -> dict[str, int]:
+def _two_digits(times: int) -> int:
+    """
+    >>> _two_digits(19481), _two_digits(7)
+    (19000, 7)
+    """
+    unit: int = 10 ** max(0, len(str(times)) - 2)
+    return times // unit * unit
+
+
+def as_values(runs: Runs | None) -> dict[str, str | int | float]:
     """The runs of a line in an iteration, as the values of a cause; none if they are not known."""
-    return {} if runs is None else {"runs": runs.times, "runs_least": int(runs.least)}
+    return {} if runs is None else {"runs": runs.times, "runs_sure": runs.sure}
 
 
 def runs_of(values: Mapping[str, str | int | float]) -> Runs | None:
     """The same, from the values of a cause."""
-    return Runs(int(values["runs"]), "iteration", bool(values["runs_least"])) if "runs" in values else None
+    sure: Any = values.get("runs_sure", "")
+    return Runs(int(values["runs"]), "iteration", sure) if "runs" in values else None
 
 
 @dataclass(frozen=True)
@@ -130,10 +143,14 @@ class DrilledRow:
 
 
 class Known(NamedTuple):
-    """What is written in place of some lines that are known to be slow: their whole share, and the largest of them."""
+    """What is written in place of some lines that are known to be slow: their whole share, and the largest of them.
+
+    `alike`: there are others.
+    """
 
     share: float
     most: DrilledLine
+    alike: bool = False
 
 
 def known(lines: Iterable[tuple[float, DrilledLine]]) -> list[Known]:
@@ -143,4 +160,11 @@ def known(lines: Iterable[tuple[float, DrilledLine]]) -> list[Known]:
         if one.title:
             saves = one.needless.saves if one.needless is not None else 1.0
             found.setdefault(one.title, []).append((saves * share, one))
-    return [Known(sum(share for share, _ in same), max(same, key=lambda one: one[0])[1]) for same in found.values()]
+    return [
+        Known(
+            sum(share for share, _ in same),
+            max(same, key=lambda one: one[0])[1],
+            len({(one.file, one.line) for _, one in same}) > 1 and all(one.needless is None for _, one in same),
+        )
+        for same in found.values()
+    ]

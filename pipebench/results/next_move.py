@@ -52,7 +52,8 @@ class NextMove:
     `title` and `how` are of a line of the dataset that is known to be slow, at `line` of `function` (0: of a neural
     network that the dataset runs): what is written in its place, and how. It takes `line_share` of the time in which
     samples are made (None: no line is named). It comes before what `action` says. Without `title`, nothing is known of
-    the line but its share. `reread`, `runs` and `needless` are as in DrilledLine.
+    the line but its share. `reread`, `runs` and `needless` are as in DrilledLine. `alike`: other
+    lines are slow by the same, and the share is that of all.
     """
 
     action: Literal[
@@ -112,6 +113,7 @@ class NextMove:
     kept_open: bool = False
     reread: str = ""
     runs: Runs | None = None
+    alike: bool = False
     needless: NeedlessCall | None = None
     by: str = ""
 

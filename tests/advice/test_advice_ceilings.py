@@ -172,11 +172,11 @@ def test_what_is_written_in_place_of_their_line_is_said(remedy, code, loader):
     line = {
         "file": "/a/m.py", "line": 3, "function": "m", "apart_s": 15.0, "slow_file": "/a/m.py", "slow_line": 9,
         "line_share": 0.9, "title": "operations on whole arrays", "how": "Python visits each.", "runs": 512,
-        "runs_least": 1,
+        "runs_sure": "more than",
     }  # fmt: skip
     account = replace(found.watched.account, causes=(Cause(code, 20.0, 15.0, loader, line),))
     change = remedy.propose(replace(found, watched=replace(found.watched, account=account)), [])
-    said = "Change m.py:9 (runs over 512 times an iteration) to operations on whole arrays. Python visits each."
+    said = "Change m.py:9 (runs more than 510 times an iteration) to operations on whole arrays. Python visits each."
     assert said in change.how
     account = replace(account, causes=(replace(account.causes[0], values={**line, "slow_line": 0}),))
     assert said not in remedy.propose(replace(found, watched=replace(found.watched, account=account)), []).how

@@ -38,8 +38,7 @@ def beside_model(seen: Seen, row: AccountRow, one: LoaderResult | None) -> dict[
     if not sure or "spans" in own or spent < MATTERS * seen.loops_s:
         return {}
     where = _where(found, lines, count)
-    function = str(where.get("function", ""))
-    return {"apart_s": spent, **where, **(line_inside(seen, one.loader, function) if function else {})}
+    return {"apart_s": spent, **where, **line_inside(seen, one.loader, where)}
 
 
 def shares_loop(run: Run, one: LoaderResult) -> bool:

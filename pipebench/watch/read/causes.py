@@ -24,6 +24,7 @@ from pipebench.watch.read.hand_off import one_by_one
 from pipebench.watch.read.host_use import worker_threads
 from pipebench.watch.read.in_loop import between_loops
 from pipebench.watch.read.in_vain import HALF, fields_in_vain, not_needed
+from pipebench.watch.read.known_move import with_slow_lines
 from pipebench.watch.read.locks import at_lock
 from pipebench.watch.read.loop_causes import callbacks, left_on, optimiser, padding, preparing, training
 from pipebench.watch.read.moves import (
@@ -376,7 +377,7 @@ def causes(run: Run, result: WatchResult, account: Account, grown: Mapping[int, 
     them as far as is known. Where there is none, and the loop waited long for a core, that comes first.
     """
     seen = Seen(run, result, account, grown)
-    found = [cause for kind in KINDS for cause in kind(seen)]
+    found = with_slow_lines((cause for kind in KINDS for cause in kind(seen)), result, account)
     large = [one for one in found if _large(seen, one)]
     large = [replace(one, on_device=one.on_device or seen.on_device) for one in large or held_up(seen)]
     return (*sorted(large, key=_place), *memory(seen), *training(seen), *once(seen))

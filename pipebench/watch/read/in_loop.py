@@ -112,12 +112,19 @@ def place_besides(run: Run, loader: int) -> dict[str, str | int | float]:
     """
     lines = run.looks(loader)
     every = [one for line in lines for one in line.places if one.early == one.after]
-    places = list(with_neighbours(by_first_call(every)))
+    places = list(with_neighbours(by_first_call(_own_lines_as_one(every))))
     looks, turns = sum(one.looks for one in places), sum(one.turns for one in lines)
     most = max(places, key=lambda one: one.looks, default=None)
     if most is None or looks < _FEWEST_OF_PLACE or turns < FEWEST_TURNS or kind_of(most, turns) == "device":
         return {}
     return as_values(*innermost(most, every, lines, looks)) if surely_most(most.looks, looks) else {}
+
+
+def _own_lines_as_one(places: Sequence[PlaceLooks]) -> list[PlaceLooks]:
+    """The same, with the lines of the loop itself as one place: that of the line that most looks found."""
+    own = [one for one in places if not one.functions]
+    most = max(own, key=lambda one: one.looks, default=None)
+    return [one if one.functions or most is None else one._replace(line=most.line) for one in places]
 
 
 def enough(lines: Sequence[LoopLooks], looks: int) -> bool:

@@ -23,11 +23,22 @@ NESTED = Known(
 )
 ELEMENTS = Known(  # told by how often it runs: the text does not tell what it works on
     re.compile(""),
-    "one call for all elements",
+    "one operation on whole arrays",
     (
-        "Python runs it for one element at a time. Of numbers, NumPy and torch work on whole arrays: an",
-        "array as index (table[codes]), np.bincount, np.where, np.frombuffer(text.encode(), np.uint8) of",
-        "letters. Other functions may take a whole list; numba.njit compiles loops over numbers.",
+        "Python runs it for one element at a time. NumPy and torch have operations for many: broadcasting",
+        "(a[:, None] - a), an array as index (table[codes]), np.unique, np.bincount, np.where;",
+        "np.frombuffer(text.encode(), np.uint8) has the letters of a text. Else, numba.njit compiles",
+        "loops over numbers.",
+    ),
+    anywhere=True,
+)
+IN_TURN = Known(  # the same, where a turn of the loop reads what the one before gave a name, or a function calls itself
+    re.compile(""),
+    "a compiled loop",
+    (
+        "Python runs it many times, and each time seems to need the result of the one before: numba.njit",
+        "compiles such loops over numbers. Or look for a library in C that has the whole function, or",
+        "take one step for many samples at once.",
     ),
     anywhere=True,
 )

@@ -125,7 +125,7 @@ def _is_it(one: Known, line: Line, text: str) -> bool:
         return False
     if line.calls:
         return bool(one.calls) and re.match(one.calls, line.calls) is not None
-    return one.most is not None and len(_called(text, one.beside)) <= one.most
+    return one.most is not None and len({*_called(text, one.beside)}) <= one.most
 
 
 def _called(text: str, beside: Collection[str] = ()) -> list[str]:

@@ -37,6 +37,7 @@ class _Found(NamedTuple):
     how: tuple[str, ...]
     share: float
     line: DrilledLine | None
+    alike: bool = False  # other lines are slow by the same
 
 
 def with_known_line(move: NextMove, result: WatchResult, loader: int | None) -> NextMove:
@@ -55,7 +56,7 @@ def with_known_line(move: NextMove, result: WatchResult, loader: int | None) -> 
     move = replace(move, title=largest.title, how=largest.how, line_share=largest.share)
     if (line := largest.line) is None:
         return replace(move, function="", file="", line=0)
-    move = replace(move, reread=line.reread, needless=line.needless)
+    move = replace(move, reread=line.reread, needless=line.needless, alike=largest.alike)
     return _at_line(move, line)
 
 
@@ -107,8 +108,12 @@ def _with_slow_line(one: Cause, result: WatchResult, account: Account) -> Cause:
     at = largest.line.to_change
     told: dict[str, str | int | float] = {
         "slow_file": at.file, "slow_line": at.line, "slow_title": largest.title,
-        "slow_share": largest.share, "slow_s": min(most_s, largest.share * whole),
+        "slow_share": largest.share, "slow_s": min(most_s, largest.share * whole), "slow_alike": int(largest.alike),
     }  # fmt: skip
+    if alone:
+        by_workers_s = one.recoverable_s or 0.0
+        told["workers_s"] = by_workers_s
+        one = replace(one, recoverable_s=max(by_workers_s, float(told["slow_s"])))
     return replace(one, values={**one.values, **told})
 
 
@@ -118,7 +123,7 @@ def known_of_cause(causes: Sequence[Cause], result: WatchResult) -> NextMove | N
     None: something else could save more, or no line of the samples is known to be slow.
     """
     first = largest_saving(causes)
-    if first is None or first.code not in _OF_LOADING:
+    if first is None or first.code not in (_IN_LOOP, *_OF_LOADING):
         return None
     move = with_known_line(
         NextMove("make-stage-cheaper", result.usable_cores, loader=first.loader), result, first.loader
@@ -135,13 +140,17 @@ def _lines(result: WatchResult, loader: int | None, stage: str | None) -> Iterat
     """The lines of one stage of a loader, or of all (None), each with its row's share of making samples."""
     for row in result.drilled:
         if row.loader == loader and stage in (None, row.stage):
-            yield from ((row.worker_share, line) for line in row.lines if line.title not in _UNSURE)
+            yield from (
+                (row.worker_share, line)
+                for line in row.lines
+                if line.title not in _UNSURE or row.worker_share * line.low >= _SURE
+            )
 
 
 def _known(result: WatchResult, loader: int | None, stage: str | None) -> Iterator[_Found]:
     """What is known of the lines of a loader: of one stage, or of all (None)."""
-    for share, most in known((row * line.share, line) for row, line in _lines(result, loader, stage)):
-        yield _Found(most.title, most.how, share, most)
+    for share, most, alike in known((row * line.share, line) for row, line in _lines(result, loader, stage)):
+        yield _Found(most.title, most.how, share, most, alike)
     for one in result.needless if stage is None else ():
         if one.loader == loader:
             line = needless_line(one)

@@ -12,11 +12,12 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Literal, NamedTuple
 
-from pipebench.results.drilled import DrilledLine, DrilledRow, Runs
+from pipebench.results.drilled import DrilledLine, DrilledRow, Runs, Sure
 from pipebench.units import code_place
 from pipebench.watch.read.gather import Run
-from pipebench.watch.read.known_arrays import ELEMENTS, OF_LISTS
-from pipebench.watch.read.lines_around import Text, function_above
+from pipebench.watch.read.known_arrays import ELEMENTS, IN_TURN, OF_LISTS
+from pipebench.watch.read.known_row import Known
+from pipebench.watch.read.lines_around import Text, body_around, function_above
 from pipebench.watch.record.lines import LoaderFound
 from pipebench.watch.record.sample_calls import LineRuns
 
@@ -27,6 +28,10 @@ _FILLS = 0.2  # of a row, in a Python loop: then a list that becomes an array th
 _NUMERIC = ("numpy", "torch", "builtins", "random", "math")
 _OF_MODEL = re.compile(r"\.grad\b|parameters\(|\.data\b|state_dict\(|\bparam\w*\b")
 _CONVERTED = re.compile(r"\b(?:\w*[Tt]ensor|array|asarray)\(\s*(\w+)\s*[,)]")
+_GIVES = re.compile(r"\s*((?:[A-Za-z_]\w*\s*,\s*)*[A-Za-z_]\w*)\s*=(?!=)(.*)")
+_OVER = re.compile(r"\s*(?:async\s+)?(?:for\s+(.*?)\s+in\b|while\b).*")
+_BEFORE = re.compile(r"\[\s*\w+\s*-\s*1\s*\]|\b\w+\s*(?:\||\^|<<|>>|%)=")
+_IN_QUOTES = re.compile(r"('|\")(?:(?!\1).)*\1")
 Per = Literal["sample", "batch", "iteration"]
 
 
@@ -67,7 +72,9 @@ def counts_of(run: Run, loader: int) -> Counts:
         for place, seen in counts.items():
             times = sum(runs for runs, _ in seen) / len(looks)  # in the others, it did not run
             each = fmean(one.spent_ns / runs for runs, one in seen) / 1e9
-            runs = Runs(round(times), per, not all(one.whole for _, one in seen), each)
+            differ = len(seen) < len(looks) or len({runs for runs, _ in seen}) > 1
+            sure: Sure = "more than" if not all(one.whole for _, one in seen) else "about" if differ else ""
+            runs = Runs(round(times), per, sure, each)
             found[per][place] = _with(found[per].get(place), runs)
     return Counts(found, _samples(run, loader))
 
@@ -76,7 +83,8 @@ def _with(before: Runs | None, runs: Runs) -> Runs:
     """The runs of a line with those in another part of the iteration or the batch."""
     if before is None:
         return runs
-    return Runs(before.times + runs.times, runs.per, before.least or runs.least, min(before.each_s, runs.each_s))
+    sure = max(before.sure, runs.sure)  # in the order of the alphabet
+    return Runs(before.times + runs.times, runs.per, sure, min(before.each_s, runs.each_s))
 
 
 def _samples(run: Run, loader: int) -> float:
@@ -101,7 +109,8 @@ def _row(row: DrilledRow, counts: Counts, text: Text) -> DrilledRow:
         per = next((one for one in order if Place(line.file, line.line) in counts.of[one]), order[0])
         line = replace(line, runs=counts.of[per].get(Place(line.file, line.line)))
         if not line.title and counts.per_element(line, per, line.text):
-            line = replace(line, title=ELEMENTS.title, how=ELEMENTS.how)
+            known = of_elements(line, text)
+            line = replace(line, title=known.title, how=known.how)
         lines.append(line)
     return replace(row, lines=tuple(_with_its_loop(one, lines, text) for one in lines))
 
@@ -124,3 +133,24 @@ def _with_its_loop(line: DrilledLine, lines: Sequence[DrilledLine], text: Text) 
 
 def _is_above(one: DrilledLine, line: DrilledLine, lines: int) -> bool:
     return one.file == line.file and line.line - lines <= one.line < line.line
+
+
+def of_elements(line: DrilledLine, text: Text) -> Known:
+    """What is written in place of work on one element at a time: a compiled loop, where each turn needs the last."""
+    name = line.function.rpartition(".")[2]
+    calls_itself = re.search(rf"\b{re.escape(name)}\(", text(line.file, line.line)) if name else None
+    return IN_TURN if calls_itself or _carries(body_around(line.file, line.line, text)) else ELEMENTS
+
+
+def _carries(body: Sequence[str]) -> bool:
+    """Whether a turn of a loop reads what the turn before gave a name, or the element before in what it fills."""
+    given, read = set(re.findall(r"[A-Za-z_]\w*", _OVER.sub(r"\1", body[0]))) if body else set[str](), set[str]()
+    for one in body[1:]:
+        code = _IN_QUOTES.sub("''", one.partition("#")[0])
+        found = _GIVES.match(code)
+        read |= {*re.findall(r"[A-Za-z_]\w*", found[2] if found else code)} - given
+        names = {*re.findall(r"[A-Za-z_]\w*", found[1])} if found else set()
+        if names & read or _BEFORE.search(code):
+            return True
+        given |= names
+    return False

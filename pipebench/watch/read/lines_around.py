@@ -12,6 +12,7 @@ from pipebench.watch.read.known_lines import GIVES, LONGEST, Line, statement
 
 _FAR = 120  # lines of a function
 _LONG = 5000  # lines of a file
+_LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
 _DEF = re.compile(r"\s*(?:(?:async\s+)?def|class)\s")
 
 Text = Callable[[str, int], str]
@@ -53,6 +54,27 @@ def function_below(file: str, line: int, above: Sequence[str], text: Text) -> li
             break
         found.append(one.rstrip())
     return found
+
+
+def body_around(file: str, line: int, text: Text) -> list[str]:
+    """The innermost loop that a line is in, with its head; nothing if it is in no loop that is seen."""
+    head, depth = line, _indent(text(file, line))
+    if not _LOOP.match(text(file, line)):
+        for head in range(line - 1, max(0, line - _FAR), -1):
+            one = text(file, head)
+            if one.strip() and _indent(one) < depth:
+                depth = _indent(one)
+                if _LOOP.match(one) or _DEF.match(one):
+                    break
+    if not _LOOP.match(text(file, head)):
+        return []
+    body = [text(file, head)]
+    for at in range(head + 1, head + _FAR):
+        one = text(file, at)
+        if not one or (one.strip() and _indent(one) <= depth):
+            break
+        body.append(one.rstrip())
+    return body
 
 
 def given(file: str, text: Text) -> list[str]:

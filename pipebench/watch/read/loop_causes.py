@@ -159,10 +159,10 @@ def _inside(seen: Seen, values: Mapping[str, str | int | float]) -> dict[str, st
 
     Where none is, the work is in the loop itself: then a line of it, if something is known of that.
     """
-    function, loader = str(values.get("function", "")), _trains_alone(seen)
+    loader = _trains_alone(seen)
     if loader is None:
         return {}
-    told = line_inside(seen, loader, function)
+    told = line_inside(seen, loader, values)
     needed = any(needed_in_each(str(values.get(which, ""))) for which in ("function", "by"))
     return told | ({"needed": 1} if needed else {})
 

@@ -90,6 +90,7 @@ def _of_line(one: Cause) -> dict[str, Any]:
     if "line_share" not in values or (one.code in _ONLY_KNOWN and "title" not in values):
         return {}
     known = {"title": values["title"], "how": (values["how"],)} if "title" in values else {}
+    known |= {"alike": True} if values.get("slow_alike") else {}
     place = {name: values[f"slow_{name}"] for name in ("function", "file", "line")}
     return {**place, **known, "runs": runs_of(values), "line_share": values["line_share"]}
 

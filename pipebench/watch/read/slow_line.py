@@ -8,15 +8,15 @@ from __future__ import annotations
 import linecache
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pipebench.results.drilled import DrilledLine, as_values
 from pipebench.watch.read.drilled import with_known
 from pipebench.watch.read.in_loop import FEWEST
-from pipebench.watch.read.known_arrays import ELEMENTS, NESTED
+from pipebench.watch.read.known_arrays import ELEMENTS, IN_TURN, NESTED
 from pipebench.watch.read.known_lines import Line
 from pipebench.watch.read.known_table import KNOWN
-from pipebench.watch.read.line_runs import NO_COUNTS, Counts, Place, counts_of
+from pipebench.watch.read.line_runs import NO_COUNTS, Counts, Place, counts_of, of_elements
 from pipebench.watch.read.lines_around import Text
 from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.record.own_code import plain_name
@@ -26,7 +26,7 @@ _KNOWN, _MOST = 0.3, 0.5  # of the looks: lines that are known to be slow by the
 _SMALL = 0.05  # of the looks: lines that are not read
 _LIBRARIES = ("numpy", "scipy", "PIL", "cv2", "pandas", "sklearn", "skimage", "torch")
 # title -> what is said of it there
-_ALONE = {one.title: one.alone or one.how for one in (NESTED, ELEMENTS, *KNOWN) if one.alone or one.anywhere}
+_ALONE = {one.title: one.alone or one.how for one in (NESTED, ELEMENTS, IN_TURN, *KNOWN) if one.alone or one.anywhere}
 
 
 def slow_line(
@@ -52,20 +52,24 @@ def slow_line(
     for title, count in sums.most_common(1):
         if count >= _KNOWN * looks:
             line, _ = found[title][0]
-            return {**_values(line, count / looks, counts), "title": title, "how": " ".join(_ALONE[title])}
+            alike = {"slow_alike": 1} if len({each.line for each, _ in found[title]}) > 1 else {}
+            return {**_values(line, count / looks, counts), **alike, "title": title, "how": " ".join(_ALONE[title])}
     most, count = whole.most_common(1)[0]
     return _values(most, count / looks, counts) if count >= _MOST * looks else {}
 
 
-def line_inside(seen: Seen, loader: int, function: str) -> dict[str, str | int | float]:
-    """The same of work in a loop besides waiting and training, inside this function.
+def line_inside(seen: Seen, loader: int, values: Mapping[str, str | int | float]) -> dict[str, str | int | float]:
+    """The same of work in a loop besides waiting and training, inside the function of a place: see `as_values`.
 
     Without a function, it is in the loop itself, whose line is named already: then only what is known counts.
     """
-    lines, name = seen.run.looks(loader), plain_name(function)
+    lines, name = seen.run.looks(loader), plain_name(str(values.get("function", "")))
+    file, at_line = values.get("file"), values.get("line")
     places = (one for line in lines for one in line.places if one.early == one.after)
     looks = sum(one.looks for one in places if not name or name in map(plain_name, one.functions))
-    inside = (one for line in lines for one in line.besides if name in ("", one.function))
+    besides = [one for line in lines for one in line.besides]
+    own = next((one.function for one in besides if (one.file, one.line) == (file, at_line)), None)
+    inside = (one for one in besides if one.function == (name or own))
     told = slow_line(inside, counts_of(seen.run, loader), of=looks)
     return told if name or "title" in told else {}
 
@@ -78,7 +82,7 @@ def _known(one: LineLooks, text: Text, counts: Counts) -> str:
     title = with_known(line, Line("", "", "", "", "loop"), text).title
     if title in _ALONE or not counts.per_element(line, "iteration", text(one.file, one.line)):
         return title
-    return ELEMENTS.title
+    return of_elements(line, text).title
 
 
 def _values(one: LineLooks, share: float, counts: Counts) -> dict[str, str | int | float]:

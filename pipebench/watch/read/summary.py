@@ -38,7 +38,7 @@ from pipebench.watch.read.gather import (
 from pipebench.watch.read.growing import grown
 from pipebench.watch.read.hand_off import hand_off
 from pipebench.watch.read.host_use import busy_shares, host, host_notes, workers
-from pipebench.watch.read.known_move import known_of_cause, with_slow_lines
+from pipebench.watch.read.known_move import known_of_cause
 from pipebench.watch.read.line_runs import with_runs
 from pipebench.watch.read.moves import in_its_words
 from pipebench.watch.read.moves_of_run import move_of_run
@@ -219,8 +219,7 @@ def _judged(given: _Found, result: WatchResult) -> WatchResult:
     if given.described and not loaders:
         verdict = Verdict("no-such-loader", loader=options.loader, loaders=len(set(given.described) - {NO_LOADER}))
     if where is not None and loaders:
-        found = with_slow_lines(causes(run, result, where, grows), result, where)
-        where = with_frozen(dataclasses.replace(where, causes=found))
+        where = with_frozen(dataclasses.replace(where, causes=causes(run, result, where, grows)))
         starts = verdict.single == "left" or verdict.start_iterations  # of these, the start of passes is judged
         of_run = move_of_run(next_move, where.causes, given.usable_cores) or known_of_cause(where.causes, result)
         between = of_run is not None and of_run.action == "do-less-between"

@@ -5,6 +5,7 @@ Not where the model runs and a part of it is compiled: torch's compiler reacts t
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Literal
 
@@ -22,16 +23,24 @@ _PARTS: tuple[Part, ...] = ("wait", "before", "after")
 
 
 class LinesOfLoops:
-    """Counts in the loops of the main thread. `asked_ns` is when `begin` is to be called next, or later."""
+    """Counts in the loops of the main thread, with its `counter`.
+
+    `asked_ns` is when `begin` is to be called next, or later.
+    """
 
     def __init__(self, recording: Recording) -> None:
         self.asked_ns = 0
         self._recording = recording
-        self._counter = LineCounter()
+        self.counter = LineCounter()
         self._loader = 0
         self._part: Part = "before"
         self._due_ns: dict[tuple[int, Part], list[int]] = {}  # when each part is to be counted, or later
         recording.before_stop.append(self.stop)
+        _present.append(self)
+        del _present[:-1]
+        if not _at_forks:
+            _at_forks.append(True)
+            os.register_at_fork(after_in_child=_ends_in_child)
 
     def begin(self, loader: int, part: Part, turn: int, now: int, model: bool) -> None:
         """Begins to count if it is time. `model`: the model runs before `stop` is called, or may do so."""
@@ -39,10 +48,10 @@ class LinesOfLoops:
             due_ns = [now + _FIRST_NS + one * _AGAIN_NS for one in range(_TIMES)]
             self._due_ns |= {(loader, one): [*due_ns] for one in _PARTS}
         due = self._due_ns[loader, part]
-        if due and now >= due[0] and turn >= _FEWEST and not self._counter.begun:
+        if due and now >= due[0] and turn >= _FEWEST and not self.counter.begun:
             if model and _compiled():
                 due.clear()
-            elif self._counter.begin(sys._getframe(1)):
+            elif self.counter.begin(sys._getframe(1)):
                 due.pop(0)
                 due[:] = [max(one, now + _AGAIN_NS) for one in due]
                 self._loader, self._part = loader, part
@@ -53,13 +62,26 @@ class LinesOfLoops:
 
     def stop(self) -> None:
         """Ends it. Called each time that another part of an iteration begins, in any thread."""
-        if self._counter.begun:
+        if self.counter.begun:
             self._recording.guarded("counting lines", self._end)
 
+    def drop(self) -> None:
+        """Ends it without a record, as in a forked process."""
+        self.counter.end()
+
     def _end(self) -> None:
-        if (found := self._counter.end()) is not None:
+        if (found := self.counter.end()) is not None:
             lines = LineRuns(self._loader, "iteration", self._part, found.whole, found.spent_ns, found.lines)
             self._recording.write(lines)
+
+
+_present: list[LinesOfLoops] = []  # the last one
+_at_forks: list[bool] = []
+
+
+def _ends_in_child() -> None:
+    for one in _present:
+        one.drop()
 
 
 def _compiled() -> bool:

@@ -170,7 +170,6 @@ class LoopPhases:
             self._left(bare)
 
     def before_next(self, iterator: Any) -> None:
-        self.line_counts.stop()
         here = self.here
         top = self.spend(OTHER)
         this = self.passes.get(iterator)
@@ -224,7 +223,6 @@ class LoopPhases:
 
         `event` is None if a batch came, else what happened instead: "exhausted" or "failed".
         """
-        self.line_counts.stop()
         here = self.here
         waited = self.arrivals.parts.take()
         waited[AFTER] += after_ns
@@ -245,13 +243,17 @@ class LoopPhases:
             if this in here.open:
                 here.open.remove(this)
         self.recorded(this)
-        if event is None:
-            self.count_lines(this, "before", model=True)
+        self.count_lines(this, None if event else "before", model=True)
 
-    def count_lines(self, this: Pass, part: Part, model: bool) -> None:
-        """Counts lines of the user's own from now on, if it is time. `model`: in that part, the model may run."""
+    def count_lines(self, this: Pass, part: Part | None, model: bool) -> None:
+        """Counts lines of the user's own in the part of an iteration that begins now, if it is time.
+
+        `model`: in that part, the model may run. None: the loop has ended.
+        """
         here, counts = self.here, self.line_counts
-        if here.main and here.mark >= counts.asked_ns and self.recording.on:
+        if counts.counter.begun:
+            counts.stop()
+        if part and here.main and here.mark >= counts.asked_ns and self.recording.on:
             self.recording.guarded("counting lines", counts.begin, this.loader, part, this.turn, here.mark, model)
 
     def ends_wait(self, this: Pass, parts: list[int], last: bool) -> None:

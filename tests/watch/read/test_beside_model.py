@@ -45,7 +45,7 @@ def test_metrics_are_told_with_their_place_and_are_what_to_change() -> None:
     assert (
         "1 pass over loader 2. Work besides the model (metrics, decoding, plots) took about 1.60 s of that. Most of "
         "it: metrics, called in eval.py:50. Doing it at less cost, or less often, could save up to 1.60 s (predicted "
-        "from looks, not tried). Up to 100 ms of that could be saved by faster loading"
+        "from stack samples, not tried). Up to 100 ms of that could be saved by faster loading"
     ) in said(account)
     move = in_its_words(
         move_of_run(None, account.causes, 2.0), result(replace(loader(), loader=2, file="t.py", line=9))
@@ -62,11 +62,11 @@ def test_a_line_of_metrics_that_runs_for_each_element_is_what_to_change() -> Non
     looks.besides.append(LineLooks("/home/me/eval.py", "metrics", 13, "", 40))
     run.lines.append(LineRuns(2, "iteration", "before", True, 20 * MS, [LineRun("/home/me/eval.py", 13, 4000)]))
     account = run.account()
-    assert "Inside, 100 % is eval.py:13 (runs 4,000 times an iteration) and lines like it. Doing it" in said(account)
+    assert "Inside, 100 % is eval.py:13 (runs 4,000 times an iteration). Doing it" in said(account)
     move = next_move(move_of_run(None, account.causes, 2.0)) or ""
     assert move.startswith(
-        "Next: change eval.py:13 (metrics, 100 % of this work, runs 4,000 times an iteration) to one call for all "
-        "elements. Python runs it for one element at a time. "
+        "Next: change eval.py:13 (metrics, 100 % of this work, runs 4,000 times an iteration) to one operation on "
+        "whole arrays. Python runs it for one element at a time. "
     )
 
 

@@ -206,7 +206,7 @@ def test_the_lines_as_text() -> None:
 
 
 SHORT = """\
-Lines of Clips.__getitem__ (98 % of worker time), from 100 stack samples
+Lines of Clips.__getitem__ (98 % of making samples), from 100 stack samples
 line                                                       share   95 % interval
 ────────────────────────────────────────────────────────────────────────────────
 load_audio (data.py:41) → soundfile.read                    50 %         32–68 %

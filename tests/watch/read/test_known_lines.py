@@ -28,6 +28,7 @@ KNOWN = [
     ("cut = np.load(f'{case}.npz', mmap_mode='r')['data']", "numpy.NpzFile.__getitem__", "arrays in .npy files"),
     ("return torch.tensor(waves, dtype=torch.float32), labels", "", "tensors of arrays, not of lists"),
     ("return torch.tensor(waves.tolist())", "", "tensors of arrays, not of lists"),
+    ("return {'x': torch.tensor(signals), 'y': torch.tensor(labels)}", "", "tensors of arrays, not of lists"),
     ("return {'x': torch.tensor([e['x'] for e in batch])}", "", "tensors of arrays, not of lists"),
     ("return torch.FloatTensor(mels)", "", "tensors of arrays, not of lists"),
     ("sample = copy.deepcopy(self.samples[index])", "copy.deepcopy", "no deep copy of a sample"),

@@ -59,16 +59,16 @@ def test_the_mean_of_all_that_were_counted_and_the_sum_of_the_parts_of_an_iterat
         _counted("iteration", 7, "after", whole=False), _counted("iteration", 9, "after", line=5),
     )  # fmt: skip
     counts = counts_of(run, 1)
-    assert counts.of["sample"] == {Place(DATA, 4): Runs(100, "sample", each_s=pytest.approx(2e-6))}
+    assert counts.of["sample"] == {Place(DATA, 4): Runs(100, "sample", "about", each_s=pytest.approx(2e-6))}
     found = counts.of["iteration"][Place(DATA, 4)]
-    assert (found.times, found.least) == (5 + 4, True)  # of two iterations, it ran behind the step in one
+    assert (found.times, found.sure) == (5 + 4, "more than")  # of two iterations, it ran behind the step in one
     assert not counts.of["batch"] and not counts_of(run, 2).of["sample"] and counts.samples == 8
 
 
 def test_a_line_that_runs_for_each_element_is_told_with_what_is_written_instead() -> None:
     (line,) = _rows(_run(_counted("sample", 6000)), _line())
     assert known_line(line).startswith(
-        "change data.py:4 (Genes.encode, runs 6,000 times a sample) to one call for all elements. Python runs it for"
+        "change data.py:4 (Genes.encode, runs 6,000 times a sample) to one operation on whole arrays. Python runs it"
     )
     row = DrilledRow(1, "encode", "getitem", 1.0, 9, 0, (line,))
     assert "runs 6,000 times a sample: code = " in drilled(row, full=True).rows[0][0]
@@ -121,7 +121,7 @@ def test_a_line_of_a_loop_is_known_by_how_often_it_runs() -> None:
     line = LineLooks(DATA, "confusion", 4, "", 40)
     counts = counts_of(_run(_counted("iteration", 4096, "after")), 1)
     found = slow_line([line], counts, lambda file, at: "")
-    assert (found["title"], found["runs"], found["runs_least"]) == (ELEMENTS.title, 4096, 0)
+    assert (found["title"], found["runs"], found["runs_sure"]) == (ELEMENTS.title, 4096, "")
     slow = Runs(4096, "iteration", each_s=1.0)
     rare: Any = {"sample": {}, "batch": {}, "iteration": {Place(DATA, 4): slow}}
     assert "title" not in slow_line([line], Counts(rare, 1.0), lambda file, at: "")

@@ -215,7 +215,7 @@ def test_its_share_is_of_batches_and_counts_what_it_saves() -> None:
     (told,) = _elsewhere(_run(samples), [collate])
     assert told.share == pytest.approx(0.3)
     halved = NeedlessCall("before", "load", DATA, 30, False, 3, 6, 3, 0, 0, 0.5, 0.2, 1)
-    ((share, _),) = known([(0.4, needless_line(halved))])
+    ((share, *_),) = known([(0.4, needless_line(halved))])
     assert share == pytest.approx(0.2)
 
 

@@ -68,7 +68,10 @@ def test_much_of_it_is_a_cause_and_the_move() -> None:
     text = said(account)
     assert text.startswith("In forward, Python of the script (besides layers) took about 1.12 s of the run's")
     assert "MoCo.negatives (moco.py:53 → torch.stack) 60 % and learn (moco.py:60 → list) 20 % of forward." in text
-    assert "Less of it could save at most 1.12 s (predicted from looks, not tried)." in text and "Nothing" not in text
+    assert (
+        "Less of it could save at most 1.12 s (predicted from stack samples, not tried)." in text
+        and "Nothing" not in text
+    )
     told = next_move(move_of_run(None, account.causes, 4)) or ""
     assert told.startswith("Next: do the Python work before backward (MoCo.negatives, moco.py:53) less often")
 

@@ -125,7 +125,7 @@ def test_an_average_of_weights_is_not_to_come_less_often(monkeypatch: pytest.Mon
     assert "Most of it: EMA.update, called in byol.py:76. Inside, 72 % is byol.py:3 and lines like it." in text
     assert "Doing it at less cost could save at most 600 ms" in text
     told = next_move(move_of_run(None, account.causes, 4)) or ""
-    assert told.startswith(f"Next: change byol.py:3 (EMA.update, 72 % of this work) to {INSTEAD}. ")
+    assert told.startswith(f"Next: change byol.py:3 and lines like it (EMA.update, 72 % of this work) to {INSTEAD}. ")
     assert told.endswith("Copy buffers, too.")
 
 

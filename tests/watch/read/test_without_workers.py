@@ -36,7 +36,8 @@ def test_workers_that_would_share_an_open_file_are_not_promised() -> None:
     seen = Seen(None, replace(found, loaders=(loader,)), account, {})  # type: ignore[arg-type]
     told = SENTENCES["no-workers"](next(iter(no_workers(seen))), {"kept_open": 1}, "3 s")
     assert told.endswith(
-        "Workers that each open the file or connection themselves could save about 1.00 s (predicted, not tried)."
+        "Workers that each open the file or connection themselves could save up to 1.00 s, less what their start "
+        "takes in each pass (predicted, not tried)."
     )
 
 

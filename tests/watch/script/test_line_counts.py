@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -115,6 +116,20 @@ def test_the_end_of_the_recording_ends_it(written: Written) -> None:
     work()
     (stop,) = recording.before_stop
     stop()
+    assert len(written) == 1
+
+
+def test_a_process_that_is_forked_meanwhile_counts_nothing(written: Written) -> None:
+    looks = of_loops.LinesOfLoops(written.recording())
+    looks.begin(1, "after", 9, 1, model=False)
+    looks.begin(1, "after", 9, 2 * SECOND, model=False)
+    child = os.fork()
+    if not child:
+        os._exit(3 if sys.gettrace() is None else 4)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 3 and sys.gettrace() is not None
+    work()
+    looks.stop()
     assert len(written) == 1
 
 
