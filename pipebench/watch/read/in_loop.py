@@ -21,7 +21,7 @@ from pipebench.watch.record.trial_lines import BETWEEN, LoopLooks, PlaceLooks
 
 Kind = Literal["device", "callbacks", "unsure"]
 FEWEST = 20  # looks
-_FEWEST_OF_PLACE = 10
+_FEWEST_OF_PLACE = 6  # looks, which must be surely more than half of all
 FEWEST_TURNS = 8
 _EACH = 0.8  # of the iterations in which a place that is reached in each of them would be seen by chance
 _ON_CPU = 0.5

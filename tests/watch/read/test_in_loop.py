@@ -75,7 +75,9 @@ def test_a_few_looks_tell_nothing() -> None:
         ([_place("EMA.update", looks=8, turns=8, cpu=0.9), _place("EMA.update", "deepcopy", looks=6, turns=6, cpu=0.9)],
          {"file": "train.py", "line": 9, "function": "EMA.update"}),  # one function, whatever it calls
         ([_place("EMA.update", looks=8, turns=8, cpu=0.9), _place("save", looks=6, turns=6)], {}),  # by chance
-        ([_place("EMA.update", looks=9, turns=9, cpu=0.9)], {}),  # too few
+        ([_place("EMA.update", looks=5, turns=5, cpu=0.9)], {}),  # too few
+        ([_place(line=41, looks=3, turns=3, cpu=0.9), _place(line=42, looks=4, turns=4, cpu=0.9)],
+         {"file": "train.py", "line": 42}),  # two lines of the loop itself
         ([_place(looks=14, turns=50)], {}),  # maybe a device's work
     ],
 )  # fmt: skip
