@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import weakref
 from typing import Literal
 
 from pipebench.watch.record.line_counter import LineCounter
@@ -36,8 +37,7 @@ class LinesOfLoops:
         self._part: Part = "before"
         self._due_ns: dict[tuple[int, Part], list[int]] = {}  # when each part is to be counted, or later
         recording.before_stop.append(self.stop)
-        _present.append(self)
-        del _present[:-1]
+        _present[:] = [weakref.ref(self.counter)]
         if not _at_forks:
             _at_forks.append(True)
             os.register_at_fork(after_in_child=_ends_in_child)
@@ -65,23 +65,20 @@ class LinesOfLoops:
         if self.counter.begun:
             self._recording.guarded("counting lines", self._end)
 
-    def drop(self) -> None:
-        """Ends it without a record, as in a forked process."""
-        self.counter.end()
-
     def _end(self) -> None:
         if (found := self.counter.end()) is not None:
             lines = LineRuns(self._loader, "iteration", self._part, found.whole, found.spent_ns, found.lines)
             self._recording.write(lines)
 
 
-_present: list[LinesOfLoops] = []  # the last one
+_present: list[weakref.ref[LineCounter]] = []  # the last one. Python keeps what it calls at forks until it ends
 _at_forks: list[bool] = []
 
 
 def _ends_in_child() -> None:
     for one in _present:
-        one.drop()
+        if (counter := one()) is not None:
+            counter.end()
 
 
 def _compiled() -> bool:

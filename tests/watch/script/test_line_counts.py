@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+import weakref
 from collections import Counter
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -131,6 +133,13 @@ def test_a_process_that_is_forked_meanwhile_counts_nothing(written: Written) -> 
     work()
     looks.stop()
     assert len(written) == 1
+
+
+def test_what_python_calls_at_forks_keeps_nothing_to_its_end(written: Written) -> None:
+    """Else objects of the script would be freed only after torch's modules are emptied."""
+    held = weakref.ref(of_loops.LinesOfLoops(written.recording()))
+    gc.collect()
+    assert held() is None
 
 
 def test_a_sample_and_what_puts_a_batch_together_are_counted_twice(written: Written) -> None:
