@@ -167,6 +167,7 @@ def _patched(script: Path, planted: Planted) -> Kind | None:
     copy = script.parent / "patched"
     copy.mkdir()
     shutil.copy(script, copy)
+    (copy / "data").symlink_to(script.parent / "data")  # else the run would make it anew
     subprocess.run(["git", "apply", os.fspath(patch)], cwd=copy, check=True)
     return copy / script.name, planted.advised, {}
 

@@ -191,3 +191,17 @@ def test_scripts_without_arguments_have_changes_of_their_text(sets):
     assert all(bool(one.replaced) != bool(one.best) for one in causes) and len(causes) == len(whole) - len(_WHOLE)
     assert all(one.discards and one.whole for one in whole)
     assert not any(one.whole for name, found in sets.items() if name not in _WHOLE for one in found)
+
+
+def test_a_patched_script_reads_the_data_of_the_script(sets, monkeypatch, tmp_path):
+    """Else its plain run would have to make them, which the others need not."""
+    monkeypatch.delitem(sys.modules, "advice", raising=False)
+    import advice
+
+    script = tmp_path / "train.py"
+    script.write_text("x = 1\n")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "made").write_text("")
+    (tmp_path / "advised.diff").write_text("--- a/train.py\n+++ b/train.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n")
+    copy, *_ = advice._patched(script, sets["scripts"][0])
+    assert copy.read_text() == "x = 2\n" and (copy.parent / "data" / "made").exists()

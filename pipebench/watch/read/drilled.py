@@ -98,9 +98,12 @@ def _files_at(looks: Iterable[Look], again: frozenset[str]) -> dict[tuple[str, i
 
 
 def _lines(counts: dict[Place, int], looks: int, text: Text) -> Iterable[DrilledLine]:
-    """A line for each place with a share that counts; the small ones of a function are put together."""
+    """A line for each place with a share that counts; the small ones of a function are put together.
+
+    A line that calls several functions, each with a small share, has the one that most looks found.
+    """
     rest: Counter[tuple[str, str]] = Counter()
-    for place, count in counts.items():
+    for place, count in _with_small_calls(counts, looks).items():
         if count < _SMALL * looks:
             rest[place.file, place.function] += count
         else:
@@ -111,6 +114,16 @@ def _lines(counts: dict[Place, int], looks: int, text: Text) -> Iterable[Drilled
     for (file, function), count in rest.items():
         low, high = interval(count, looks)
         yield DrilledLine(file, function, 0, "", "", count, count / looks, low, high)
+
+
+def _with_small_calls(counts: dict[Place, int], looks: int) -> dict[Place, int]:
+    """The same, with the small places of one line as one."""
+    found: Counter[Place] = Counter()
+    most: dict[Place, Place] = {}
+    for place, count in sorted(counts.items(), key=lambda one: -one[1]):
+        small = count < _SMALL * looks
+        found[most.setdefault(place._replace(calls=""), place) if small else place] += count
+    return dict(found)
 
 
 def with_known(line: DrilledLine, row: Line, text: Text, file: str = "") -> DrilledLine:

@@ -55,6 +55,13 @@ def test_small_lines_of_a_function_are_put_together() -> None:
     assert [(one.function, one.line, one.looks) for one in row.lines] == [("load_audio", 41, 92), ("Clips.mix", 0, 8)]
 
 
+def test_a_line_that_calls_many_functions_for_a_little_is_one_line() -> None:
+    cuts = [LOAD._replace(line=67, calls=f"pandas.{name}") for name in ("iloc", "take", "columns")]
+    (row,) = _rows(_looks({LOAD: 89, cuts[0]: 3, cuts[1]: 4, cuts[2]: 3, PAD: 1}))
+    found = [(one.line, one.calls, one.looks) for one in row.lines]
+    assert found == [(41, "soundfile.read", 89), (67, "pandas.take", 10), (0, "", 1)]
+
+
 def test_a_comprehension_and_its_line_are_one_line() -> None:
     """Until Python 3.11 a list comprehension has a frame of its own; generators have one in every version."""
     inside = MIX._replace(function="Clips.mix.<locals>.<genexpr>")
