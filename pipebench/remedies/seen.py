@@ -109,7 +109,7 @@ class Seen:
         for row in self.watched.drilled:
             for line in row.lines if row.loader == self.loader.loader else ():
                 if line.file:
-                    yield row.kind, row.worker_share * line.share, line
+                    yield row.kind, row.of_lines * line.share, line
 
     @property
     def needless(self) -> list[NeedlessCall]:

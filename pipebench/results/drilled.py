@@ -77,6 +77,9 @@ def _two_digits(times: int) -> int:
     return times // unit * unit
 
 
+_READABLE = 0.25  # of the looks at a row, at least: of fewer, no more is said
+
+
 def as_values(runs: Runs | None) -> dict[str, str | int | float]:
     """The runs of a line in an iteration, as the values of a cause; none if they are not known."""
     return {} if runs is None else {"runs": runs.times, "runs_sure": runs.sure}
@@ -140,6 +143,11 @@ class DrilledRow:
     looks: int
     unread: int
     lines: tuple[DrilledLine, ...]
+
+    @property
+    def of_lines(self) -> float:
+        """The row's share, by which that of a line is multiplied: looks that could not be read count as the others."""
+        return self.worker_share / max(_READABLE, 1 - self.unread / max(1, self.looks))
 
 
 class Known(NamedTuple):

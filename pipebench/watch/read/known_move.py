@@ -141,7 +141,7 @@ def _lines(result: WatchResult, loader: int | None, stage: str | None) -> Iterat
     for row in result.drilled:
         if row.loader == loader and stage in (None, row.stage):
             yield from (
-                (row.worker_share, line)
+                (row.of_lines, line)
                 for line in row.lines
                 if line.title not in _UNSURE or row.worker_share * line.low >= _SURE
             )

@@ -56,6 +56,13 @@ def test_a_cheaper_stage_is_made_by_its_line() -> None:
     assert "make Image.load cheaper" in _said(other, _watched(_line(0.4)))
 
 
+def test_looks_that_could_not_be_read_count_as_the_others() -> None:
+    run = _watched(_line(0.2))
+    run = replace(run, drilled=(replace(run.drilled[0], looks=100, unread=50),))
+    assert _said(CHEAPER, run) == KNOWN.format("36 %")
+    assert replace(run.drilled[0], unread=99).of_lines == pytest.approx(4 * run.drilled[0].worker_share)
+
+
 def test_lines_of_another_stage_are_named_before_a_stage_of_which_nothing_is_known() -> None:
     other, run = replace(CHEAPER, stage="Image.load"), _watched(_line(0.4))  # 36 % of making samples
     for share, told in ((0.59, True), (0.61, False)):
