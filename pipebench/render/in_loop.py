@@ -52,7 +52,7 @@ def full_collections(values: Any, saved_s: float, part: str) -> str:
 
 
 def slow_loading(values: Any) -> str:
-    """The line that has most of loading, if it is known to be slow, and the most that its change could save."""
+    """The line that has most of loading, if it is known to be slow, and about what its change could save."""
     if "slow_line" not in values:
         return ""
     place = code_place(values["slow_file"], values["slow_line"])

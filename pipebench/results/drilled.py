@@ -80,7 +80,7 @@ def _two_digits(times: int) -> int:
 _READABLE = 0.25  # of the looks at a row, at least: of fewer, no more is said
 
 
-def as_values(runs: Runs | None) -> dict[str, str | int | float]:
+def values_of(runs: Runs | None) -> dict[str, str | int | float]:
     """The runs of a line in an iteration, as the values of a cause; none if they are not known."""
     return {} if runs is None else {"runs": runs.times, "runs_sure": runs.sure}
 

@@ -6,9 +6,9 @@ import linecache
 import re
 from collections import Counter
 
-from pipebench.results.drilled import DrilledLine, as_values
-from pipebench.watch.read import in_loop
+from pipebench.results.drilled import DrilledLine, values_of
 from pipebench.watch.read.drilled import with_known
+from pipebench.watch.read.in_loop import as_values
 from pipebench.watch.read.known_lines import Line
 from pipebench.watch.read.known_row import Known
 from pipebench.watch.read.known_table import GROUPS, OF_INDICES
@@ -37,8 +37,8 @@ def line_of_sampler(seen: Seen, loader: int, text: Text = linecache.getline) -> 
     if looks < _FEWEST or 2 * looks < found.total():
         return {}
     counts = counts_of(seen.run, loader)
-    runs = as_values(counts.of["iteration"].get(Place(most.file, most.line)))
-    values = in_loop.as_values(most.file, most.line, most.function)
+    runs = values_of(counts.of["iteration"].get(Place(most.file, most.line)))
+    values = as_values(most.file, most.line, most.function)
     calls = max((one for one in called if one._replace(calls="") == most), key=lambda one: called[one])
     if (known := _known(calls, counts, text)) is None:
         return values

@@ -66,6 +66,7 @@ ARRAYS = (
         r"pandas\.",
         most=None,
         same=True,
+        draws=True,
     ),
     Known(  # pandas.pydata.org/docs/reference/api/pandas.DataFrame.iterrows.html: a Series for each row
         re.compile(r"\.iterrows\(\)|\.apply\([^#]*\baxis\s*=\s*(?:1|['\"]columns)"),
@@ -105,6 +106,7 @@ ARRAYS = (
             "np.random.choice permutes all numbers to draw a few; rng.choice(n, size, replace=False,",
             "shuffle=False) does not, with rng = np.random.default_rng(), made once.",
         ),
+        draws=True,
     ),
     Known(  # numpy/random/mtrand.pyx: `cdf = p.cumsum()`, and then a search in it, for each call
         re.compile(r"\.choice\((?=[^#]*\bp\s*=)(?![^#]*replace\s*=\s*False)"),
@@ -116,6 +118,7 @@ ARRAYS = (
         ),
         kinds=("loop",),
         anywhere=True,
+        draws=True,
     ),
     Known(  # numpy/random/mtrand.pyx, `choice`: the sums of `p`, and a place in them, found in the same way
         re.compile(
@@ -133,6 +136,7 @@ ARRAYS = (
         most=0,
         beside=("choice", "choices", "sum", "from_numpy", "tensor", "as_tensor"),
         same=True,
+        draws=True,
     ),
     Known(  # docs.python.org/3/library/stdtypes.html: a set finds an item by its hash
         re.compile(
@@ -147,6 +151,7 @@ ARRAYS = (
         most=0,
         beside=("random", "randrange", "randint"),
         listed=True,
+        draws=True,
     ),
     Known(  # the labels of the whole data set, as for a positive and a negative of a triplet
         re.compile(
@@ -162,6 +167,7 @@ ARRAYS = (
         most=0,
         beside=("array", "asarray", "choice", "choices", "sample", "where", "nonzero", "flatnonzero", "argwhere"),
         same=True,
+        draws=True,
     ),
     Known(  # an operation on each element gives the same behind the cut
         re.compile(
@@ -255,6 +261,7 @@ ARRAYS = (
             "place = {item: at for at, item in enumerate(items)}; a sample has place[item].",
         ),
         same=True,
+        draws=True,
     ),
     Known(
         re.compile(r"\bsum\(\s*(?:\[[^#]*\]|\([^#]*\)|\w[\w.]*)\s*,\s*\[\s*\]\s*\)"),

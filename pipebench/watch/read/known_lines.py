@@ -20,7 +20,7 @@ _CALLS = re.compile(r"([\w.]+)\s*\(")
 _QUICK = ("int", "float", "len", "list", "tuple", "range", "min", "max", "round", "return", "in", "not", "and", "or",
           "if", "for", "enumerate", "zip")  # fmt: skip
 _OF_MODULE = re.compile(r"torch\.Module\._(?:wrapped_)?call_impl$")
-_LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
+LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
 _KEEPS = re.compile(r"^\s*(?:self|cls)\.\w+(?:\[[^\]]*\])?\s*(?::[^=]+)?=(?!=)|^\s*global\s")
 _LAZY = re.compile(r"\bis None\b|\bhasattr\(|\bnot in self\.|\bif not self\.|\bnot getattr\(|@.*cache|\bglobal\s|"
                    r"\bexcept \(?(?:KeyError|AttributeError)")  # fmt: skip
@@ -30,7 +30,7 @@ _OPENED = re.compile(r"\bwith\b.*?\bopen\(\s*(self\.\w+|[rR]?'[^'{}%]*'|[rR]?\"[
 _COUNTED = re.compile(r"^\s*for\s+(\w+)\s*(?:,.*)?\s+in\s+(?:range|enumerate)\(")
 _ELEMENT = re.compile(r"\w+\[\s*(\w+)\s*(?:,|\]\s*\[)\s*(\w+)\s*(?:,[^\]]*)?\]")
 _FILLS = re.compile(r"^\s*\w+\[\s*\w+\s*(?:,|\]\s*\[)\s*(\w+)\s*\]\s*=\s*(?:[\w.]+|[\w.]+\[\s*\1\s*\])\s*(?:#.*)?$")
-_IN_QUOTES = re.compile(r"('|\")(?:(?!\1).)*\1")
+IN_QUOTES = re.compile(r"('|\")(?:(?!\1).)*\1")
 GIVES = re.compile(r"^\s*([\w.]+(?:\s*,\s*[\w.]+)*)\s*(?::[^=]+)?=(?!=)\s*(.*)")
 _A_LIST = re.compile(
     r"(?:list|sorted|tuple)\(|\[\s*\]|\[.*\bfor\b|(?:collections\.)?deque\("
@@ -117,11 +117,11 @@ def _is_it(one: Known, line: Line, text: str) -> bool:
         return False
     if one.same and not _each_sample(line, text):
         return False
-    if one.begins and not _loops(line) and any(map(_LOOP.match, line.below)):
+    if one.begins and not _loops(line) and any(map(LOOP.match, line.below)):
         return False
     if (one.listed or one.cut) and not _fits(one, line, text):
         return False
-    if (one.in_loop and not (_loops(line) or _LOOP.match(text))) or (one.kinds and line.kind not in one.kinds):
+    if (one.in_loop and not (_loops(line) or LOOP.match(text))) or (one.kinds and line.kind not in one.kinds):
         return False
     if line.calls:
         return bool(one.calls) and re.match(one.calls, line.calls) is not None
@@ -130,7 +130,7 @@ def _is_it(one: Known, line: Line, text: str) -> bool:
 
 def _called(text: str, beside: Collection[str] = ()) -> list[str]:
     """What a text calls, but for what hardly takes time."""
-    names = [name.rpartition(".")[2] for name in _CALLS.findall(_IN_QUOTES.sub("''", text))]
+    names = [name.rpartition(".")[2] for name in _CALLS.findall(IN_QUOTES.sub("''", text))]
     return [name for name in names if name not in _QUICK and name not in beside]
 
 
@@ -205,7 +205,7 @@ def _cut(one: Known, line: Line, name: str) -> bool:
     part, whole = (re.compile(text.replace("NAME", name)) for text in (_PART, _WHOLE))
     found = False
     for below in line.below:
-        if _LOOP.match(below) or (part.search(below) and " for " in below):
+        if LOOP.match(below) or (part.search(below) and " for " in below):
             return False
         if part.search(below):
             found = True
@@ -220,7 +220,7 @@ def _given_once(name: str, above: Sequence[str]) -> bool:
     return sum(bool(re.match(rf"\s*(?:for\s+)?{name}\s*(?:=(?!=)|\bin\b)", one)) for one in above) == 1
 
 
-def _indent(text: str) -> int:
+def indent_of(text: str) -> int:
     return len(text) - len(text.lstrip())
 
 
@@ -228,9 +228,9 @@ def _loops(line: Line) -> list[str]:
     """The heads of the loops around a line, the nearest first."""
     found, depth = [], line.indent
     for one in reversed(line.above):
-        if one.strip() and not one.strip().startswith("#") and _indent(one) < depth:
-            depth = _indent(one)
-            if _LOOP.match(one):
+        if one.strip() and not one.strip().startswith("#") and indent_of(one) < depth:
+            depth = indent_of(one)
+            if LOOP.match(one):
                 found.append(one)
     return found
 

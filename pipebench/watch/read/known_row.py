@@ -17,7 +17,7 @@ class Known(NamedTuple):
     only where a part of that name is taken below. `kinds`: only in rows of these kinds. `least_s`: only where it takes
     so many seconds of each sample. Not `sure`: the text does not tell enough to make it the next step.
     In a loop that makes its batches itself, `alone` is said in place of `how`; what has none and does not hold
-    `anywhere` is not told there.
+    `anywhere` is not told there. `draws`: it holds in samplers, too.
     """
 
     pattern: re.Pattern[str]
@@ -36,3 +36,4 @@ class Known(NamedTuple):
     sure: bool = True
     alone: tuple[str, ...] = ()
     anywhere: bool = False
+    draws: bool = False

@@ -223,9 +223,5 @@ KNOWN = (
         kinds=("getitem", "function"),
     ),
 )
-_OF_INDICES = (
-    "places of each label collected once", "weights summed once", "weights summed up once", "a set in place of a list",
-    "numbers drawn without a permutation", "a dict in place of list.index", "rows found without comparing a column",
-)  # fmt: skip
-OF_INDICES = {one.title: one for one in KNOWN if one.title in _OF_INDICES}
+OF_INDICES = {one.title: one for one in KNOWN if one.draws}
 """What holds in samplers, too, by its title."""

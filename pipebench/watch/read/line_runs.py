@@ -16,6 +16,7 @@ from pipebench.results.drilled import DrilledLine, DrilledRow, Runs, Sure
 from pipebench.units import code_place
 from pipebench.watch.read.gather import Run
 from pipebench.watch.read.known_arrays import ELEMENTS, IN_TURN, OF_LISTS
+from pipebench.watch.read.known_lines import IN_QUOTES
 from pipebench.watch.read.known_row import Known
 from pipebench.watch.read.lines_around import Text, body_around, function_above
 from pipebench.watch.record.lines import LoaderFound
@@ -31,7 +32,6 @@ _CONVERTED = re.compile(r"\b(?:\w*[Tt]ensor|array|asarray)\(\s*(\w+)\s*[,)]")
 _GIVES = re.compile(r"\s*((?:[A-Za-z_]\w*\s*,\s*)*[A-Za-z_]\w*)\s*=(?!=)(.*)")
 _OVER = re.compile(r"\s*(?:async\s+)?(?:for\s+(.*?)\s+in\b|while\b).*")
 _BEFORE = re.compile(r"\[\s*\w+\s*-\s*1\s*\]|\b\w+\s*(?:\||\^|<<|>>|%)=")
-_IN_QUOTES = re.compile(r"('|\")(?:(?!\1).)*\1")
 Per = Literal["sample", "batch", "iteration"]
 
 
@@ -146,7 +146,7 @@ def _carries(body: Sequence[str]) -> bool:
     """Whether a turn of a loop reads what the turn before gave a name, or the element before in what it fills."""
     given, read = set(re.findall(r"[A-Za-z_]\w*", _OVER.sub(r"\1", body[0]))) if body else set[str](), set[str]()
     for one in body[1:]:
-        code = _IN_QUOTES.sub("''", one.partition("#")[0])
+        code = IN_QUOTES.sub("''", one.partition("#")[0])
         found = _GIVES.match(code)
         read |= {*re.findall(r"[A-Za-z_]\w*", found[2] if found else code)} - given
         names = {*re.findall(r"[A-Za-z_]\w*", found[1])} if found else set()

@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from pipebench.watch.read.known_lines import GIVES, LONGEST, Line, statement
+from pipebench.watch.read.known_lines import GIVES, LONGEST, LOOP, Line, indent_of, statement
 
 _FAR = 120  # lines of a function
 _LONG = 5000  # lines of a file
-_LOOP = re.compile(r"\s*(?:async\s+)?(?:for|while)\b")
 _DEF = re.compile(r"\s*(?:(?:async\s+)?def|class)\s")
 
 Text = Callable[[str, int], str]
@@ -27,30 +26,30 @@ def around(file: str, line: int, text: Text, row: Line = _NO_ROW) -> Line:
     above = function_above(file, line, text)
     whole = statement([text(file, at) for at in range(line, line + LONGEST)])
     below = function_below(file, line, above, text)
-    indent = _indent(text(file, line))
+    indent = indent_of(text(file, line))
     return row._replace(text=whole, indent=indent, above=above, below=below, given=given(file, text))
 
 
 def function_above(file: str, line: int, text: Text) -> list[str]:
     """The lines of its function above a line, with its decorators. Of a long function, the last ones."""
     found: list[str] = []
-    deep, in_head = _indent(text(file, line)), False
+    deep, in_head = indent_of(text(file, line)), False
     for at in range(line - 1, max(0, line - _FAR), -1):
         one = text(file, at).rstrip()
         if in_head and not one.lstrip().startswith("@"):
             break
         found.append(one)
-        in_head = in_head or (_DEF.match(one) is not None and _indent(one) < deep)
+        in_head = in_head or (_DEF.match(one) is not None and indent_of(one) < deep)
     return found[::-1]
 
 
 def function_below(file: str, line: int, above: Sequence[str], text: Text) -> list[str]:
     """The lines of its function below a line. `above` begins with the function's head."""
     found: list[str] = []
-    head = min((_indent(one) for one in above if one), default=0)
+    head = min((indent_of(one) for one in above if one), default=0)
     for at in range(line + 1, line + _FAR):
         one = text(file, at)
-        if not one or (one.strip() and _indent(one) <= head):
+        if not one or (one.strip() and indent_of(one) <= head):
             break
         found.append(one.rstrip())
     return found
@@ -58,20 +57,20 @@ def function_below(file: str, line: int, above: Sequence[str], text: Text) -> li
 
 def body_around(file: str, line: int, text: Text) -> list[str]:
     """The innermost loop that a line is in, with its head; nothing if it is in no loop that is seen."""
-    head, depth = line, _indent(text(file, line))
-    if not _LOOP.match(text(file, line)):
+    head, depth = line, indent_of(text(file, line))
+    if not LOOP.match(text(file, line)):
         for head in range(line - 1, max(0, line - _FAR), -1):
             one = text(file, head)
-            if one.strip() and _indent(one) < depth:
-                depth = _indent(one)
-                if _LOOP.match(one) or _DEF.match(one):
+            if one.strip() and indent_of(one) < depth:
+                depth = indent_of(one)
+                if LOOP.match(one) or _DEF.match(one):
                     break
-    if not _LOOP.match(text(file, head)):
+    if not LOOP.match(text(file, head)):
         return []
     body = [text(file, head)]
     for at in range(head + 1, head + _FAR):
         one = text(file, at)
-        if not one or (one.strip() and _indent(one) <= depth):
+        if not one or (one.strip() and indent_of(one) <= depth):
             break
         body.append(one.rstrip())
     return body
@@ -87,7 +86,3 @@ def given(file: str, text: Text) -> list[str]:
         if GIVES.match(one):
             found.append(statement([one, *(text(file, at + more) for more in range(1, LONGEST))]))
     return found
-
-
-def _indent(text: str) -> int:
-    return len(text) - len(text.lstrip())

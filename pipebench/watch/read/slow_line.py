@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from pipebench.results.drilled import DrilledLine, as_values
+from pipebench.results.drilled import DrilledLine, values_of
 from pipebench.watch.read.drilled import with_known
 from pipebench.watch.read.in_loop import FEWEST
 from pipebench.watch.read.known_arrays import ELEMENTS, IN_TURN, NESTED
@@ -86,5 +86,5 @@ def _known(one: LineLooks, text: Text, counts: Counts) -> str:
 
 
 def _values(one: LineLooks, share: float, counts: Counts) -> dict[str, str | int | float]:
-    runs = as_values(counts.of["iteration"].get(Place(one.file, one.line)))
+    runs = values_of(counts.of["iteration"].get(Place(one.file, one.line)))
     return {"slow_file": one.file, "slow_function": one.function, "slow_line": one.line, "line_share": share, **runs}

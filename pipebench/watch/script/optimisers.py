@@ -32,7 +32,8 @@ class _Hooks:
         self._tools = left_on.LeftOnTools(loop.recording, lambda: loop.gradients.in_half)
         self._rows = gradient_rows.RowLooks(loop.recording)
         self._steps = 0
-        self._ids: set[int] = set()  # of several optimisers, another one may be trained after a step
+        self._first = 0  # the optimiser that was the first to step
+        self._several = False  # then another one may be trained after a step
 
     @unseen
     def before(self, optimiser: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -71,8 +72,9 @@ class _Hooks:
             self._rows.stepped(optimiser)
         loop.recording.guarded("finding a loop without a loader", self._bare.stepped, id(optimiser), this)
         if this is not None and not here.backward:
-            self._ids.add(id(optimiser))
-            loop.count_lines(this, "after", model=this is here.bare or len(self._ids) > 1)
+            self._first = self._first or id(optimiser)
+            self._several |= self._first != id(optimiser)
+            loop.count_lines(this, "after", model=this is here.bare or self._several)
 
 
 def watch_optimisers(loop: LoopPhases, module: Any) -> None:
