@@ -26,7 +26,7 @@ HOUSE = {
     "programs advice plan packing examination remote loaders engine secrets names beginning verdicts report schema "
     "earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
-    "started worker_moves in_loop run_moves watch_verdict of_passes of_training "
+    "started worker_moves in_loop run_moves watch_verdict of_passes of_cores of_training "
     "watch_causes watch_account watch_details watch_drilled watch ranks programs "
     "watched study syncs one_machine same_work ab github calibration advice_reasons advice_lines advice_notes advice "
     "before_after_rows before_after plan functions packing examination remote loaders engine text",
@@ -51,7 +51,7 @@ HOUSE = {
     "same_samples spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting leaving alike dealing in_step edits examining memo asked compared chains row_pieces "
-    "row_code indexing pictures arms stretches open_files passes session patching",
+    "row_code indexing pictures arms loop_threads stretches open_files passes session patching",
     "watch.launch": "watched_script standstill over_time footprint exits stacks supervisor bootstrap program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described begins device_idle like_a_device in_loop together settled chains all_made "
@@ -59,7 +59,7 @@ HOUSE = {
     "opened_again needless drilled line_runs hand_off script_cpu costs over_time loop_clock host_use known_move moves "
     "moves_of_run locks prepared account verdict waiting stalls series each_loader growing "
     "of_causes slow_line drawn_lines full_collections cores_taken pass_causes given_by_each in_vain small_batches "
-    "few_threads after_model own_lines beside_model untrained loop_causes without_workers warming slower_steps "
+    "torch_threads after_model own_lines beside_model untrained loop_causes without_workers warming slower_steps "
     "frozen_modules busy_threads causes notes summary one_of_ranks "
     "rank_pace ranks rank_groups programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
@@ -68,9 +68,9 @@ HOUSE = {
     "watch": "with_block notebook in_lightning in_transformers command",
     "remedies": "seen source decorated opening files as_tensors bytes_across cache callbacks copies decoders "
     "divide_first earlier fewer_fields resize_first crop_first draft packed_crops from_bytes getitems in_one_tensor "
-    "in_order kept knock_out lookup opencv_resize persistent_workers num_workers in_workers one_iterator one_thread "
-    "padding like_lengths one_row pin_memory prefetch_factor ring_collate sampler_ahead select_first slow_lines "
-    "spread_evenly start_method unlocked validation",
+    "in_order kept knock_out lookup loop_threads opencv_resize persistent_workers num_workers in_workers one_iterator "
+    "one_thread padding like_lengths one_row pin_memory prefetch_factor ring_collate sampler_ahead select_first "
+    "slow_lines spread_evenly start_method unlocked validation",
     "advise": "judging streams main_loader whole_run sync_cause shared_resource trial conductor snippet tail live_run "
     "command",
     "before_after": "loaders estimates figures watched differing whole",

@@ -337,7 +337,7 @@ class Conductor:
         self.run.order(Order(
             self._trial.number, self.seen.loader.loader, dict(change.settings), change.one_thread, by, shortest,
             period=period(self.seen), edits={name: dict(how) for name, how in change.edits.items()},
-            discards=change.discards, window=in_batches(self.seen, shortest),
+            discards=change.discards, window=in_batches(self.seen, shortest), loop_threads=change.loop_threads,
         ))  # fmt: skip
         self._discarded |= change.discards
         self.say(change, len(self.findings) if again is None else again)

@@ -189,9 +189,11 @@ def together(findings: Sequence[Finding]) -> Change | None:
         settings.update(one.change.settings)
         edits.update(one.change.edits)
     one_thread = any(one.change.one_thread for one in best)
+    loop_threads = max(one.change.loop_threads for one in best) if best else 0
     parts = [Part(one.change.how, one.change.at) for one in best if one.change.how]
     tried = [one.change for one in findings if one.change.remedy == TOGETHER]
-    if len(best) < 2 or (settings, edits, one_thread) in [(one.settings, one.edits, one.one_thread) for one in tried]:
+    whole = (settings, edits, one_thread, loop_threads)
+    if len(best) < 2 or whole in [(one.settings, one.edits, one.one_thread, one.loop_threads) for one in tried]:
         return None
     return Change(
         TOGETHER,
@@ -207,6 +209,7 @@ def together(findings: Sequence[Finding]) -> Change | None:
         rewrites=tuple(rewrite for one in best for rewrite in one.change.rewrites),
         partly=any(_partly(one.change) for one in best),
         parts=tuple(sorted(parts, key=lambda one: one.at is not None)),
+        loop_threads=loop_threads,
     )
 
 

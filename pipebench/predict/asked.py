@@ -7,6 +7,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from pipebench.errors import UsageError
+from pipebench.predict.loader import step_cores
 from pipebench.results.costs import LoopCosts, Passport, StageShare
 from pipebench.results.plan import Asked
 from pipebench.units import printable
@@ -38,6 +39,25 @@ def handed_over(costs: LoopCosts) -> LoopCosts:
     """Without workers, no hand-off was seen. It is assumed: half of it is work of the loop, and half of a worker."""
     half = hand_off_s(costs) / 2
     return costs if costs.workers else replace(costs, receive_s=half, feeder_cpu_s=half)
+
+
+def beside_workers(costs: LoopCosts, workers: int, cores: float) -> LoopCosts:
+    """The same, where training has the cores that so many workers leave.
+
+    It is set to as many threads: threads that want a core which a worker uses would wait for one another, for longer
+    than the work takes (docs/figures/watch.md). What threads spin while they wait is in the CPU time of training, so
+    small models need less than this.
+    """
+    used, left = step_cores(costs), cores_beside(costs, workers, cores)
+    if costs.workers or not workers or costs.device_s or used <= left:
+        return handed_over(costs)
+    return handed_over(replace(costs, step_s=_scaled(costs.step_s, used / left)))
+
+
+def cores_beside(costs: LoopCosts, workers: int, cores: float) -> float:
+    """The cores that so many workers leave to training: one at least. What blocks needs none."""
+    cpu, blocked = fmean(costs.cpu_s), fmean(costs.blocked_s)
+    return max(1.0, cores - workers * (cpu / (cpu + blocked) if cpu else 0.0))
 
 
 def hand_off_s(costs: LoopCosts) -> float:

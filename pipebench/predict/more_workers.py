@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from pipebench.predict.asked import handed_over
+from pipebench.predict.asked import beside_workers
 from pipebench.predict.intervals import expected
 from pipebench.predict.ladder import ladder
 from pipebench.predict.load import borne_out
@@ -44,7 +44,8 @@ def more_workers(passport: Passport, room: Room, beside_others: bool = True) -> 
     rungs = [one for one in known if not room.lacks(one)] or [one for one in fewer if not room.lacks(one)][:1]
     if not rungs:
         return None
-    rates = [expected([handed_over(costs)], _setting(passport, one, ahead)) for one in rungs]
+    loops = [[beside_workers(costs, one, passport.cores)] for one in rungs]
+    rates = [expected(loop, _setting(passport, one, ahead)) for loop, one in zip(loops, rungs, strict=True)]
     found = next(rung for rung, rate in zip(rungs, rates, strict=True) if rate >= NEARLY * max(rates))
     return found, foreseen(told, found, ahead, beside_others)
 

@@ -133,7 +133,8 @@ def _tried(costs: LoopCosts, advice: Advice) -> Iterator[Tried]:
 def simulated(change: Change) -> bool:
     """Whether the simulation knows all of what a change is about: in the settled loop, workers persist anyway."""
     settings = set(change.settings)
-    return bool(settings & _KNOBS) and settings <= _SIMULATED and not (change.one_thread or change.edits)
+    others = change.one_thread or change.edits or change.loop_threads
+    return bool(settings & _KNOBS) and settings <= _SIMULATED and not others
 
 
 def setting_of(change: Change, costs: LoopCosts) -> tuple[int, int]:

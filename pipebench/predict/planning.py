@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from pipebench.errors import UsageError
-from pipebench.predict.asked import changed, handed_over
+from pipebench.predict.asked import beside_workers, changed
 from pipebench.predict.bounds import bounds, core_s
 from pipebench.predict.intervals import around, expected, predicted
 from pipebench.predict.ladder import ladder
@@ -90,7 +90,7 @@ def foreseen(passport: Passport, workers: int, prefetch_factor: int, beside_othe
     turns = short_pass(costs, max(workers, costs.workers), prefetch_factor)
     now = present(passport, turns) / costs.samples
     setting = Setting(workers, prefetch_factor, passport.cores, passport.others, turns)
-    found = handed_over(costs)
+    found = beside_workers(costs, workers, passport.cores)
     then = predicted([found], setting, error)
     most = 1 / costs.device_s if costs.device_s else math.inf
     if workers >= costs.workers and costs.workers:

@@ -5,6 +5,9 @@ each other and from the training, so half as many can be better than twice as ma
 after a pass, because their start would take a part of the next one, unless passes are long. Where they cannot, because
 the script makes the loader anew, whole passes are compared, which hold these starts.
 
+First workers take cores from training, whose threads would wait for one another: see `loop_threads`. So it gets fewer
+of them, and all only if that gains nothing.
+
 No workers at all are tried where the weights may be spoiled, and else predicted: a copy of the dataset runs in the
 script's own process, and draws the script's random numbers. What it opens there, later workers may share.
 """
@@ -18,6 +21,7 @@ from dataclasses import replace
 from pipebench.predict.ladder import ladder
 from pipebench.predict.more_workers import most_workers
 from pipebench.predict.room import PREFETCH_FACTOR
+from pipebench.remedies.loop_threads import beside, with_threads
 from pipebench.remedies.persistent_workers import KEEPS
 from pipebench.remedies.seen import TRY_FROM, WORTH, Seen, without
 from pipebench.results.advice import Change, Finding, Value
@@ -58,6 +62,8 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
             return None
         if _one_is_left(seen, counts):
             return _change(seen, 1)
+        if (plain := _with_all_threads(seen, tried)) is not None:
+            return plain
     down = _down(seen, counts)
     return _change(seen, down) if down is not None else _none(seen, counts)
 
@@ -120,6 +126,14 @@ def _one_is_left(seen: Seen, counts: dict[int, Finding]) -> bool:
     return not seen.workers and 1 not in counts and two is not None and two.gain is not None and seen.cores < 3
 
 
+def _with_all_threads(seen: Seen, tried: Sequence[Finding]) -> Change | None:
+    """First workers, and all threads of training: large operations may need them more than a core of their own."""
+    fewer = [one for one in tried if one.change.loop_threads]
+    if not fewer or len(fewer) < len(tried) or any(one.outcome == "gain" for one in tried):
+        return None
+    return _change(seen, int(fewer[0].change.settings["num_workers"] or 0), threads=0)
+
+
 def _disappoints(seen: Seen, found: Finding) -> bool:
     """Whether a rung brought nothing, or clearly less than the simulation said."""
     told = seen.foretold(found.change)
@@ -171,7 +185,8 @@ def _down(seen: Seen, counts: dict[int, Finding]) -> int | None:
     return below[0] // 2
 
 
-def _change(seen: Seen, workers: int) -> Change:
+def _change(seen: Seen, workers: int, threads: int | None = None) -> Change:
+    """So many workers, and `threads` of torch besides: 0 for as many as now, None for those that workers leave."""
     more = workers - seen.workers
     settings: dict[str, Value] = {"num_workers": workers}
     starts = seen.starts_in_passes(settings)
@@ -183,7 +198,8 @@ def _change(seen: Seen, workers: int) -> Change:
     unguarded = seen.made is not None and seen.made.unguarded
     copied = KEEPS if live_on else COPIES if workers and not seen.workers else ()
     how = (*(GUARD if unguarded else ()), *(DIVIDE if divide else ()), *copied)
-    return Change(
+    threads = beside(seen, workers) if threads is None else threads
+    change = Change(
         "num_workers",
         settings,
         seen.processes(more),
@@ -193,3 +209,4 @@ def _change(seen: Seen, workers: int) -> Change:
         partly=divide or unguarded,
         untried=NO_GUARD if unguarded else "",
     )
+    return with_threads(seen, change, threads) if threads else change

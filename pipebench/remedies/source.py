@@ -166,10 +166,9 @@ class Source:
 
     def imported(self, module: str) -> tuple[Rewrite, ...]:
         """Writes `import module` before the first import of the file, if it is not there. `module` has no dots."""
-        imports = [one for one in self.tree.body if isinstance(one, ast.Import | ast.ImportFrom)]
-        names = [name for one in imports if isinstance(one, ast.Import) for name in one.names]
-        if any(one.name == module and one.asname in (None, module) for one in names):
+        if self.imports(module):
             return ()
+        imports = [one for one in self.tree.body if isinstance(one, ast.Import | ast.ImportFrom)]
         ours = [one for one in imports if not _from_future(one)] or self._statements()
         place = self._lines[_first_line(ours[0]) - 1]
         return (Rewrite(self.file, place, place, f"import {module}\n", helper=True),)
@@ -184,6 +183,20 @@ class Source:
         last = max([*call.args, *(one.value for one in call.keywords)], key=self.end)
         place = self.end_of_group(last, self.end(call) - 1)
         return Rewrite(self.file, place, place, f", {text}")
+
+    def line_before(self, call: ast.Call, text: str) -> tuple[Rewrite, ...]:
+        """Writes a line before the statement that holds `call`; nothing if another statement stands in its line."""
+        around = _around(self.tree, call)
+        place = self.begin(_statement(around)) if around else 0
+        indent = self.raw[self.raw.rfind(b"\n", 0, place) + 1 : place]
+        if not around or indent.strip():
+            return ()
+        return (Rewrite(self.file, place, place, f"{text}\n{indent.decode()}"),)
+
+    def imports(self, module: str) -> bool:
+        """Whether the file itself imports a module under its own name."""
+        named = (name for one in self.tree.body if isinstance(one, ast.Import) for name in one.names)
+        return any(one.name == module and one.asname in (None, module) for one in named)
 
     def end_of_group(self, node: ast.expr, until: int | None = None) -> int:
         """Where the parentheses behind an expression end, of those before the place `until`."""

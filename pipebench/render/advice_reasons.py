@@ -45,6 +45,8 @@ NOT_TRIED = {
     "ranks-apart": "the ranks are many batches apart",
     "workers-compute": "the workers compute also while they wait for their turn, so windows cannot tell",
     "own-process": "it would run the dataset in the script's own process, with what that has open",
+    "other-thread": "another thread than the main one takes the batches",
+    "compiled": "the model is compiled, which depends on the number of threads",
     "no-arrays": "the workers have no NumPy",
     "no-views": "its first batches show no small view of large memory that a copy could replace",
     "pads": "its crop pads, or an image is smaller than the crop",

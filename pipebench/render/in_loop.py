@@ -118,17 +118,6 @@ def _of_phase(values: Any, end: str) -> str:
     return f"{f'{function} ({lines}{calls})' if function else f'{lines}{calls}'} {percent(values[f'share{end}'])}"
 
 
-def few_threads(values: Any, part: str, saved_s: float) -> str:
-    """The sentence on torch's one thread in the script's process, with which training took `part`."""
-    by = f" ({printable(values['set_by'])} is set)" if "set_by" in values else ""
-    each = f", shared by {values['ranks']} ranks" if values["ranks"] > 1 else ""
-    return (
-        f"Training took {part}, all on one core: torch has 1 thread in the script's own process{by}, while "
-        f"{values['idle_cores']:.1f} of {values['usable_cores']:g} cores are idle{each}. {values['to_threads']} threads"
-        f" could save at most about {seconds(saved_s)}, and less where its operations are small (not tried)."
-    )
-
-
 def between(values: Any, part: str) -> str:
     """The sentence on work between the loops, which took `part`."""
     return f"Between the loops (checkpoints, other work) it took {part}.{_most(values)}"

@@ -8,7 +8,7 @@ from pipebench.render.frameworks import made_anew, setting
 from pipebench.render.in_loop import in_other_ways
 from pipebench.render.watch_notes import tools
 from pipebench.results.next_move import NextMove
-from pipebench.units import called_at, code_place, percent, printable, seconds, size
+from pipebench.units import called_at, code_place, counted, percent, printable, seconds, size
 
 
 def at(move: NextMove) -> str:
@@ -130,6 +130,11 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
     "more-threads": lambda move: (
         f"let torch use {move.to_workers} threads in the script's own process: torch.set_num_threads({move.to_workers})"
         f" there, or OMP_NUM_THREADS={move.to_workers} where the job is started, in place of what sets one"
+    ),
+    "fewer-torch-threads": lambda move: (
+        f"let torch use {counted(move.to_workers or 1, 'thread')} in the script's own process, beside what else uses "
+        f"its cores: torch.set_num_threads({move.to_workers}) there, or OMP_NUM_THREADS={move.to_workers} where the "
+        "job is started"
     ),
     "switch-off": lambda move: f"switch off {tools(move.setting or '')} for training, and watch again",
     "vectorise": lambda move: (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pipebench.render import in_loop, of_passes, of_training
+from pipebench.render import in_loop, of_cores, of_passes, of_training, worker_moves
 from pipebench.render.frameworks import setting
+from pipebench.render.of_cores import stage_named
 from pipebench.render.of_passes import living_on, saving
 from pipebench.render.watch_notes import left_on
-from pipebench.render.worker_moves import MANY_CORES, SOME_CORES
 from pipebench.results.account import LITTLE, Cause
 from pipebench.units import counted, lasting, percent, seconds, size
 
@@ -71,13 +71,6 @@ def _views(values: Any) -> str:
     return f"a batch needs {size(values['held_bytes'])}, and its views bring {size(values['viewed_bytes'])} more"
 
 
-def _stage_named(values: Any) -> str:
-    if "stage" not in values:
-        return ""
-    kind = "read + decode" if values["includes_read"] else values["kind"]
-    return f"; {percent(values['stage_share'])} of loading is {values['stage']} ({kind})"
-
-
 def _no_workers(one: Cause, values: Any, part: str) -> str:
     more = setting("num_workers", values.get("made_by", ""), f"{2 if 'by_thread' in values else 1} or more")
     if "kept_open" in values:
@@ -85,12 +78,18 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
     if "by_thread" in values:
         return (
             f"Waiting for batches took {part}: loader {one.loader} has no workers, and one thread beside the loop "
-            f"makes them{_stage_named(values)}." + saving(one, more) + in_loop.shared(values)
+            f"makes them{stage_named(values)}." + saving(one, more) + in_loop.shared(values)
         )
     saved = float(values.get("workers_s", one.saving_s or 0.0))
-    by_workers = f" {more} could save up to {seconds(saved)}, less what their start takes in each pass"
+    threads, cores = values.get("to_threads"), values.get("usable_cores", 0)
+    fewer = "" if threads is None else f"{cores:g} - num_workers" if threads > 1 else "1"
+    besides = worker_moves.besides(values.get("made_by", ""), "lives_on" in values, fewer)
+    each = "" if "lives_on" in values or values.get("passes", 1) < 2 else " in each pass"
+    by_workers = (
+        f" {more}{besides}{',' if besides else ''} could save up to {seconds(saved)}, less what their start takes{each}"
+    )
     return (
-        f"Loader {one.loader} has no workers: making batches inside the loop took {part}{_stage_named(values)}."
+        f"Loader {one.loader} has no workers: making batches inside the loop took {part}{stage_named(values)}."
         + in_loop.slow_loading(values)
         + (f"{by_workers} (predicted, not tried)." if saved >= _WORTH * one.s else "")
         + in_loop.shared(values)
@@ -119,7 +118,7 @@ def _blocked(one: Cause, values: Any, part: str) -> str:
         idle = f", while {values['idle_cores']:.1f} of {values['usable_cores']:g} cores are idle"
     return (
         f"{_waits(one, part)}. {what}: {_busy(values)}, of that "
-        f"{percent(values['cpu_share'])} on a core{idle}{_stage_named(values)}."
+        f"{percent(values['cpu_share'])} on a core{idle}{stage_named(values)}."
         + (in_loop.shared(values) or saving(one, _more_workers(values)))
     )
 
@@ -136,7 +135,7 @@ def _storage(one: Cause, values: Any, part: str) -> str:
     rate = f", which gives {size(values['bytes_per_s'])}/s" if values.get("bytes_per_s") else ""
     return (
         f"{_waits(one, part)}. They wait for storage{rate}: {_busy(values)}, of that "
-        f"{percent(values['cpu_share'])} on a core{_stage_named(values)}."
+        f"{percent(values['cpu_share'])} on a core{stage_named(values)}."
         + (in_loop.shared(values) or saving(one, f"{_more_workers(values)}, or data in memory,"))
     )
 
@@ -205,51 +204,6 @@ def _of_cores(values: Any) -> str:
         f"the workers use {values['cores_used']:.1f} cores and the script {values['script_cores']:.1f}, of "
         f"{values['usable_cores']:g}"
     )
-
-
-def _compete(one: Cause, values: Any, part: str) -> str:
-    return (
-        f"The loop itself waited for a core: {part}. {counted(values['workers'], 'worker')} use "
-        f"{values['cores_used']:.1f} of {values['usable_cores']:g} cores." + saving(one, "Fewer workers")
-    )
-
-
-def _takes_cores(one: Cause, values: Any, part: str) -> str:
-    """What workers and training need on all cores, or on those that other processes leave."""
-    its = "its worker and training" if values["workers"] == 1 else f"its {values['workers']} workers and training"
-    held = f"The loop itself waited for a core: {part}."
-    faster = f"{values['both_s'] / values['alone_s']:.2f}× as fast (predicted, not tried)"
-    if "left_cores" in values:
-        return (
-            f"{held} {_who_uses(values)}. For each batch, {its} need {seconds(values['both_s'])} of the "
-            f"{values['left_cores']:.1f} that others leave, and training alone takes {seconds(values['alone_s'])}"
-            f"{_stage_named(values)}. Beside these processes, loading that costs hardly anything could make the loop "
-            f"up to {faster}. Without them it would bring little: a quiet machine tells."
-        )
-    return (
-        f"{held} For each batch, {its} need {seconds(values['both_s'])} of {values['usable_cores']:g} cores, and "
-        f"training alone takes {seconds(values['alone_s'])}{_stage_named(values)}. Without other processes, loading "
-        f"that costs hardly anything could make the loop about {faster}."
-    )
-
-
-def _held_up(one: Cause, values: Any, part: str) -> str:
-    """What a loop waited for a core, where nothing else is large: its other figures do not tell what limits it."""
-    quiet = "watch it on a quiet machine"
-    if values.get("foreign_cores", MANY_CORES) < MANY_CORES:
-        quiet = "give it more cores, or let it use fewer threads, and watch again"
-    held = f"The loop itself waited for a core: {part}. {_who_uses(values)}."
-    return f"{held} What limits training does not show so: {quiet}."
-
-
-def _who_uses(values: Any) -> str:
-    """Who keeps the cores busy: workers, the script's own process, and others."""
-    workers = [(f"its {counted(values['workers'], 'worker')}", values["cores_used"])] if values["workers"] else []
-    script = ("the script's own process", values.get("script_cores", 0.0))
-    users = [("other processes", values.get("foreign_cores", 0.0)), *workers, script]
-    told = ", ".join(f"{who} {cores:.1f}" for who, cores in users if cores >= SOME_CORES)
-    unknown = "" if "foreign_cores" in values else "; what other processes used is not known"
-    return f"Cores in use, of {values['usable_cores']:g}: {told or 'hardly any'}{unknown}"
 
 
 def _head_of_line(one: Cause, values: Any, part: str) -> str:
@@ -323,7 +277,8 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "python-loops": lambda one, values, part: in_loop.python_loops(values, part, one.recoverable_s),
     "own-lines": lambda one, values, part: in_loop.own_lines(values, part, one.recoverable_s or 0.0),
     "small-batches": of_training.small_batches,
-    "few-threads": lambda one, values, part: in_loop.few_threads(values, part, one.recoverable_s or 0.0),
+    "few-threads": of_cores.few_threads,
+    "many-threads": of_cores.many_threads,
     "left-on": lambda one, values, part: f"{left_on(values)} Training took {part} so; what is saved is not known.",
     "spans": lambda one, values, part: (
         f"Functions of --span took {part} in the loop; the longest is {values['function']}."
@@ -359,7 +314,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     ),
     "no-workers": _no_workers,
     "many-tensors": lambda one, values, part: (
-        f"Making batches inside the loop of loader {one.loader} took {part}{_stage_named(values)}. A batch has "
+        f"Making batches inside the loop of loader {one.loader} took {part}{stage_named(values)}. A batch has "
         f"{values['tensors']:,.0f} tensors. It is made in {seconds(values['make_s'])}, and to hand one over from a "
         f"worker would take about {seconds(values['hand_off_s'])}." + saving(one, "One tensor in place of them")
     ),
@@ -375,9 +330,9 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "pickling": _pickling,
     "threads-over-cores": _threads,
     "cores-used-up": _cores,
-    "workers-compete": _compete,
-    "loading-takes-cores": _takes_cores,
-    "held-up": _held_up,
+    "workers-compete": of_cores.compete,
+    "loading-takes-cores": of_cores.takes_cores,
+    "held-up": of_cores.held_up,
     "head-of-line": _head_of_line,
     "periodic-stalls": _periodic,
     "uneven-workers": _uneven_workers,

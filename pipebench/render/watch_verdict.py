@@ -263,7 +263,7 @@ _KNOWN = (
 # what `pipebench advise` tries on the running training
 _TRIED = {
     "set-num-workers", "raise-num-workers", "lower-num-workers", "make-stage-cheaper", "make-hand-off-cheaper",
-    "keep-workers", "fewer-threads", "raise-prefetch-factor", "workers-for-thread",
+    "keep-workers", "fewer-threads", "raise-prefetch-factor", "workers-for-thread", "fewer-torch-threads",
 }  # fmt: skip
 
 

@@ -24,9 +24,20 @@ OPEN_FIRST = (
 def _first_workers(move: NextMove) -> str:
     to = f"to {move.to_workers}" if move.to_workers else "to 1 or more"
     return (
-        f"set {setting('num_workers', move.made_by)} {to}{_if_divisible(move)}. Now loading and the loop's own work "
-        f"take turns, and {move.usable_cores:g} cores are usable.{_foreseen(move)}"
+        f"set {setting('num_workers', move.made_by)} {to}{_besides(move)}{_if_divisible(move)}. Now loading and the "
+        f"loop's own work take turns, and {move.usable_cores:g} cores are usable.{_foreseen(move)}"
     )
+
+
+def besides(made_by: str, lives_on: bool, threads: str) -> str:
+    """What is set with first workers: that they live on, and fewer `threads` of torch ("": these stay)."""
+    alive = [setting("persistent_workers=True", made_by)] if lives_on else []
+    found = [*alive, *([f"torch.set_num_threads({threads}) in the script"] if threads else [])]
+    return f", with {' and '.join(found)}" if found else ""
+
+
+def _besides(move: NextMove) -> str:
+    return besides(move.made_by, move.lives_on, str(move.torch_threads or ""))
 
 
 def _more_workers(move: NextMove) -> str:
@@ -54,6 +65,7 @@ def shortly(move: NextMove) -> str:
     if move.action not in OF_WORKERS:
         return ""
     change = f"set {setting('num_workers', move.made_by)} to {move.to_workers or f'more than {move.workers}'}"
+    change += _besides(move)
     divide = DIVIDE if move.undivided and move.to_workers != 1 else ""
     if move.fair is None:
         return f"{change}{_if_divisible(move)}.{divide}"

@@ -69,7 +69,8 @@ class Part:
 class Change:
     """One change of a loader. `remedy` names its kind, and `settings` are the keywords of DataLoader that differ.
 
-    `one_thread` sets the thread pools in the workers to one thread, for which `pools` names the settings. `by_passes`
+    `one_thread` sets the thread pools in the workers to one thread, for which `pools` names the settings.
+    `loop_threads` is how many threads torch then has in the script's own process (0: as many as now). `by_passes`
     says that only whole passes show what it brings. `cost` says what the user pays for it. `predicted` is the most
     that it could bring, as a speed-up, by the figures of the watched run (None: these figures say nothing about it).
     `asked_for` says that it is the remedy of a cause in the account of this run: of equal changes it is tried first.
@@ -116,6 +117,7 @@ class Change:
     rough: bool = False
     varies: float = 0.0
     parts: tuple[Part, ...] = ()
+    loop_threads: int = 0
 
     @property
     def no_workers(self) -> bool:

@@ -40,7 +40,9 @@ class NextMove:
     passes of so many batches, without the start of workers. `on_device`: they take the time in which a CUDA device
     works from its own events. `undivided`: each worker would give all samples of the loader's dataset. `shards` and
     `kept_open` are as in LoaderResult. `lacks` is why one more worker is no step, whatever a simulation says (None:
-    nothing is lacking). Of "more-threads", `to_workers` is the number of threads.
+    nothing is lacking). First workers come with `persistent_workers` if they can live on (`lives_on`), and with so many
+    `torch_threads` in the script's own process if training would take their cores. Of "more-threads" and
+    "fewer-torch-threads", `to_workers` is the number of threads.
     `function`, `file` and `line` are where that work is in the user's own code: of a function of theirs that is called,
     the place of the call; of a setting of a loader, where this is made ("" and 0: not known). Where another function is
     called there, `by` is its name. `rests`: there, the loop needs no core, but waits. `needed`: by its name, training
@@ -65,7 +67,7 @@ class NextMove:
         "keep-less", "make-dataset-once", "read-without-lock", "keep-outputs", "free-the-interpreter", "vectorise",
         "less-python", "switch-off", "no-workers", "validate-less-often", "larger-batches", "collect-less",
         "end-gradients", "validate-in-larger-batches", "do-less-in-validation", "more-threads", "make-batches-cheaper",
-        "do-less-between",
+        "do-less-between", "fewer-torch-threads",
     ]  # fmt: skip
     usable_cores: float
     workers: int = 0
@@ -106,6 +108,8 @@ class NextMove:
     rests: bool = False
     needed: bool = False
     grows: bool = False
+    lives_on: bool = False
+    torch_threads: int | None = None
     remade: Literal["same", "alike", "other"] = "same"
     title: str = ""
     how: tuple[str, ...] = ()

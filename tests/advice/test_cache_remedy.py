@@ -64,6 +64,7 @@ class Mosaic(Calls):
 
 
 TABLE = [0.5, 0.25]
+COUNTED = [0]
 
 
 def table(*sizes):
@@ -71,8 +72,8 @@ def table(*sizes):
 
 
 def counted():
-    TABLE.append(float(len(TABLE)))
-    return len(TABLE)
+    COUNTED.append(len(COUNTED))
+    return len(COUNTED)
 
 
 class Tables(Calls):

@@ -53,12 +53,12 @@ def test_what_runs_in_the_users_processes_needs_no_library():
 
 def test_every_module_is_a_remedy_in_a_stated_order():
     assert list(remedies()) == [
-        "persistent_workers", "one_thread", "as_tensors", "copies", "in_one_tensor", "num_workers", "getitems",
-        "prefetch_factor", "pin_memory", "ring_collate", "from_bytes", "in_order", "decoders",
-        "lookup", "start_method", "bytes_across", "kept", "cache", "crop_first", "draft", "opencv_resize",
-        "resize_first", "knock_out", "one_iterator", "validation", "callbacks", "in_workers", "like_lengths",
-        "padding", "sampler_ahead", "slow_lines", "divide_first", "fewer_fields", "one_row", "select_first",
-        "spread_evenly", "unlocked",
+        "persistent_workers", "loop_threads", "one_thread", "as_tensors", "copies", "in_one_tensor",
+        "num_workers", "getitems", "prefetch_factor", "pin_memory", "ring_collate", "from_bytes", "in_order",
+        "decoders", "lookup", "start_method", "bytes_across", "kept", "cache", "crop_first", "draft",
+        "opencv_resize", "resize_first", "knock_out", "one_iterator", "validation", "callbacks", "in_workers",
+        "like_lengths", "padding", "sampler_ahead", "slow_lines", "divide_first", "fewer_fields", "one_row",
+        "select_first", "spread_evenly", "unlocked",
     ]  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from pipebench.watch.read.device_idle import besides_share, in_waits
 from pipebench.watch.read.gather import NO_LOADER, Place, Process, Run, loaders_found
 from pipebench.watch.read.in_loop import told_apart
 from pipebench.watch.read.prepared import FORWARDS, ROW, Idle, late_share, moved, outside_ns, prepared
+from pipebench.watch.read.script_cpu import without_spinning
 from pipebench.watch.read.together import with_training
 from pipebench.watch.record.lines import LoaderFound, LoopSums, PassBegun, PassEnded
 from pipebench.watch.record.record_file import SAMPLER, WAIT
@@ -148,7 +149,8 @@ def account(
         most_s = sum(total) * _NS * (1.0 - busy.get(loader, 0.0))
         found = tuple(_at_most(one, most_s) if one.code == "other" else one for one in parts)
         if alone is not None and loader in alone:
-            found = tuple(_on_cores(one, total, alone[loader], cores) for one in found)
+            turns = sum(one.turns for one in run.of_loader(LoopSums, loader))
+            found = tuple(_on_cores(one, total, turns, alone[loader], cores) for one in found)
         if not trained & set(passes):  # then what the loop does is its purpose
             found = tuple(
                 one if one.code != "other" else replace(one, recoverable_s=None, reason=None) for one in found
@@ -207,11 +209,12 @@ def _at_most(row: AccountRow, most_s: float) -> AccountRow:
     return row if row.recoverable_s is None else replace(row, recoverable_s=min(row.recoverable_s, most_s))
 
 
-def _on_cores(row: AccountRow, spent: Sequence[int], alone: MadeInLoop, cores: float) -> AccountRow:
-    """What workers could save of making batches in a loop with the times `spent`.
+def _on_cores(row: AccountRow, spent: Sequence[int], turns: int, alone: MadeInLoop, cores: float) -> AccountRow:
+    """What workers could save of making batches in a loop of so many iterations, with the times `spent`.
 
-    With any number of workers, the loop takes what the cores need for all that its process does now. If that is not
-    known, the loop's own work counts as one core. Start-up and the end of a pass have no batches to make.
+    With any number of workers, the loop takes what the cores need for all that its process does now, and training has
+    what is left beside one worker. If that is not known, the loop's own work counts as one core. Start-up and the end
+    of a pass have no batches to make.
     """
     if row.code != "make-batch":
         return row
@@ -220,7 +223,9 @@ def _on_cores(row: AccountRow, spent: Sequence[int], alone: MadeInLoop, cores: f
     if alone.script_cores is None:
         least_s = (alone.share * row.s + rest_s) / max(1.0, cores)
     else:
-        least_s = alone.script_cores * loop_s / cores
+        made_s = alone.share * row.s
+        trained_s = without_spinning(alone.script_cores * loop_s - made_s, cores * rest_s, turns)
+        least_s = max((made_s + trained_s) / cores, trained_s / max(1.0, cores - alone.share))
     return _at_most(row, max(0.0, loop_s - max(rest_s, least_s)))
 
 

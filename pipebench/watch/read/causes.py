@@ -14,7 +14,6 @@ from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
 from pipebench.watch.read.after_model import python_loops, spans
 from pipebench.watch.read.busy_threads import busy_threads
 from pipebench.watch.read.cores_taken import cores_taken, held_up
-from pipebench.watch.read.few_threads import few_threads
 from pipebench.watch.read.frozen_modules import frozen_modules, unused_gradients
 from pipebench.watch.read.full_collections import full_collections
 from pipebench.watch.read.gather import Run, loaders_found
@@ -44,6 +43,7 @@ from pipebench.watch.read.pass_causes import LARGE_ONCE, dataset_anew, sampler, 
 from pipebench.watch.read.slower_steps import slower_steps
 from pipebench.watch.read.small_batches import small_batches
 from pipebench.watch.read.stalls import period_of, waits_of
+from pipebench.watch.read.torch_threads import few_threads, many_threads
 from pipebench.watch.read.untrained import validation
 from pipebench.watch.read.warming import warming
 from pipebench.watch.read.without_workers import no_workers
@@ -363,6 +363,7 @@ KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
     _plain("host-to-device", "host-to-device", on_device=True), preparing, padding, callbacks, slower_steps,
     full_collections, optimiser, frozen_modules, unused_gradients, busy_threads, python_loops, in_python, spans,
     small_batches, fields_in_vain, few_threads, no_workers, competing, short_of_cores, cores_taken, waiting,
+    many_threads,
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from pipebench.results.costs import KEPT, LoopCosts
 from pipebench.watch.read.device_idle import in_waits
 from pipebench.watch.read.gather import Process, Run
 from pipebench.watch.read.hand_off import FollowedBatch, assumed_s, explained_s, matched, pin_s, received_s
-from pipebench.watch.read.script_cpu import stretches
+from pipebench.watch.read.script_cpu import stretches, without_spinning
 from pipebench.watch.record.lines import FetchSums, LoaderFound, LoopSums, PassEnded
 from pipebench.watch.record.record_file import (
     AFTER,
@@ -37,8 +37,11 @@ _REST = WAIT_PARTS.index("rest")
 Item = TypeVar("Item")
 
 
-def loop_costs(run: Run, found: LoaderFound) -> LoopCosts | None:
-    """The costs of one loader, and of the loop over it. None if too little of it was seen, also of its device."""
+def loop_costs(run: Run, found: LoaderFound, cores: float = math.inf) -> LoopCosts | None:
+    """The costs of one loader, and of the loop over it. None if too little of it was seen, also of its device.
+
+    `cores` is how many there are: see `without_spinning`.
+    """
     turns = [one for lines in _passes(run.turns(found.loader)) for one in _settled(lines)]
     lines = [_without_first(lines) for lines in _by_process(run.sums(found.loader)).values()]
     fetches = sorted((one for each in lines for one in each if one.batches), key=lambda one: one.begin)
@@ -61,7 +64,9 @@ def loop_costs(run: Run, found: LoaderFound) -> LoopCosts | None:
         cpu_s=tuple(cpu for cpu, _ in made),
         blocked_s=tuple(blocked for _, blocked in made),
         step_s=loop.step_s,
-        step_cpu_s=loop.step_cpu_s,
+        step_cpu_s=loop.step_cpu_s
+        if found.workers
+        else without_spinning(loop.step_cpu_s, cores * statistics.fmean(loop.step_s)),
         own_s=loop.own_s,
         send_s=loop.send_s,
         receive_s=loop.receive_s,

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pipebench.predict.asked import USUAL_HAND_OFF_S, hand_off_s
-from pipebench.predict.loader import short_pass
+from pipebench.predict.asked import USUAL_HAND_OFF_S, cores_beside, hand_off_s
+from pipebench.predict.loader import short_pass, step_cores
 from pipebench.predict.more_workers import more_workers
 from pipebench.predict.passports import foreign_known, passport_of
 from pipebench.predict.planning import foreseen
@@ -196,8 +196,9 @@ def _first_workers(result: WatchResult, main: LoaderResult, stage: StageResult) 
     if made_s <= handed_s:
         cheaper = NextMove("make-stage-cheaper", result.usable_cores, hand_off_s=handed_s, batch_s=made_s)
         return _of_stage(cheaper, main, stage)
-    first = NextMove("set-num-workers", result.usable_cores, script_cores=main.script_cores)
+    first = NextMove("set-num-workers", result.usable_cores, script_cores=main.script_cores, lives_on=lives_on(main))
     first = _with_prediction(first, result, main, result.taken_cores)
+    first = replace(first, torch_threads=threads_beside(result, main, first.to_workers or 1))
     predicted = first.fair
     if result.usable_cores < 2 and not _gains(predicted):
         return None
@@ -208,6 +209,24 @@ def _first_workers(result: WatchResult, main: LoaderResult, stage: StageResult) 
     if worth:
         return first
     return _of_stage(replace(first, action="make-stage-cheaper"), main, stage)
+
+
+def lives_on(main: LoaderResult) -> bool:
+    """Whether first workers can live on from one pass to the next: else they start in each."""
+    return main.passes > 1 and not main.again
+
+
+def threads_beside(result: WatchResult, main: LoaderResult, workers: int) -> int | None:
+    """The threads that training may have beside so many workers, where it uses their cores now. None: it does not.
+
+    With more, its threads would wait for one another, see `torch_threads`.
+    """
+    costs = next((one for one in result.costs if one.loader == main.loader), None)
+    if costs is None or costs.device_s:
+        return None
+    left = cores_beside(costs, workers, result.usable_cores)
+    fewer = max(1, math.floor(left + 0.5))
+    return fewer if step_cores(costs) > left and threads_of_torch(result) > fewer else None
 
 
 def _cheaper_hand_off(result: WatchResult, main: LoaderResult, pickled_s: float, made_s: float) -> NextMove:
@@ -241,6 +260,12 @@ def used_up(result: WatchResult, main: LoaderResult, workers: Sequence[WorkerRes
     """Whether hardly a core was idle, whoever used them. Then each thread that wakes up waits for one."""
     used = sum(map(cores_of, workers)) + (main.script_cores or 0.0) + result.taken_cores
     return used >= USED_UP * result.usable_cores
+
+
+def threads_of_torch(result: WatchResult) -> int:
+    """How many threads torch has in the script's process; 0 if nobody knows."""
+    pools = result.host.pools if result.host is not None else ()
+    return next((one.threads for one in pools if one.where == "script" and one.name == "torch"), 0)
 
 
 def idle_cores(result: WatchResult, workers: Sequence[WorkerResult], script_cores: float | None) -> float:

@@ -18,6 +18,7 @@ _OF_RUN = {
     "validation": "load-validation-faster", "callbacks": "do-less-in-the-loop", "prepare": "prepare-in-workers",
     "python-loops": "vectorise", "own-lines": "less-python", "left-on": "switch-off",
     "garbage-collection": "collect-less", "small-batches": "larger-batches", "few-threads": "more-threads",
+    "many-threads": "fewer-torch-threads",
     "padding": "pad-to-longest", "unequal-lengths": "batch-by-length", "few-cores": "use-all-cores",
     "each-makes-all": "divide-first", "each-gives-all": "divide-stream", "made-in-vain": "select-first",
     "fields-in-vain": "decode-fewer-fields",

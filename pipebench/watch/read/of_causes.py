@@ -12,6 +12,7 @@ from pipebench.watch.read.device_idle import besides_share
 from pipebench.watch.read.gather import Run
 from pipebench.watch.read.growing import Grown
 from pipebench.watch.read.in_loop import Apart, told_apart
+from pipebench.watch.read.moves import threads_of_torch
 from pipebench.watch.read.script_cpu import Stretch, stretches
 from pipebench.watch.record.lines import LoopSums, PassBegun
 from pipebench.watch.record.spent import TimeSpent
@@ -156,9 +157,3 @@ def _for_helpers_ns(seen: Seen, one: LoaderResult, found: Sequence[Stretch]) -> 
     trained = sum(each.wall_ns for each in found) * (1 - of_data)
     most = trained - sum(each.cpu_ns for each in found) / threads - sum(each.waited_ns for each in found)
     return max(0.0, min(most, sum(each.helper_ns for each in found)))
-
-
-def threads_of_torch(result: WatchResult) -> int:
-    """How many threads torch has in the script's process; 0 if nobody knows."""
-    pools = result.host.pools if result.host is not None else ()
-    return next((one.threads for one in pools if one.where == "script" and one.name == "torch"), 0)

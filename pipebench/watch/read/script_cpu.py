@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from pipebench.watch.record.lines import LoopSums
 
+# For so long, a thread of OpenMP spins for more work (libgomp: 300,000 turns of a loop; 7 to 15 ms were measured).
+_SPINS_S = 0.015
 _ALONE = 1.1  # from begin to begin, over its own phases: more is another loop inside
 
 
@@ -19,6 +21,14 @@ class Stretch(NamedTuple):
     cpu_ns: int
     waited_ns: int
     helper_ns: int = 0
+
+
+def without_spinning(cpu_s: float, most_s: float, turns: float = 1.0) -> float:
+    """The CPU time of training in so many iterations of a loop without workers, where it can have used `most_s`.
+
+    What is above that may be threads that spin for more work while a batch is made. More than they spin is other work.
+    """
+    return cpu_s - min(max(0.0, cpu_s - most_s), _SPINS_S * turns)
 
 
 def stretches(turns: Iterable[LoopSums]) -> Sequence[Stretch]:

@@ -201,7 +201,7 @@ def _tables(given: _Found, loader: int | None) -> WatchResult:
         needless=tuple(needless_elsewhere(calls.values(), drilled)),
         wait_parts=wait_parts(steady.values(), loop[WAIT].s_per_iteration) if loop else (),
         bound=bound_result(lines) if options.bound and not nothing.lacks else None,
-        costs=() if options.bound else _costs(run, given.described, in_loop),
+        costs=() if options.bound else _costs(run, given.described, in_loop, usable_cores),
         spans=spans,
         over_time=None if options.bound else over_time(run, in_loop, max(1, main.workers) if main else 1, footprint),
     )
@@ -236,11 +236,13 @@ def _by_threads(run: Run) -> frozenset[int]:
     )
 
 
-def _costs(run: Run, described: dict[int, LoaderFound], in_loop: tuple[int, ...]) -> tuple[LoopCosts, ...]:
-    """The costs of each loop. Of loaders that share a loop there are none: it waits for both."""
+def _costs(
+    run: Run, described: dict[int, LoaderFound], in_loop: tuple[int, ...], cores: float
+) -> tuple[LoopCosts, ...]:
+    """The costs of each loop on so many cores. Of loaders that share a loop there are none: it waits for both."""
     if any(len(one) > 1 for one in sharing(run, described)):
         return ()
-    found = (loop_costs(run, described[loader]) for loader in in_loop if loader != NO_LOADER)
+    found = (loop_costs(run, described[loader], cores) for loader in in_loop if loader != NO_LOADER)
     return tuple(one for one in found if one is not None)
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pipebench.predict.asked import hand_off_s
 from pipebench.results.account import Account, Cause
 from pipebench.results.watched import LoaderResult, WatchResult
+from pipebench.watch.read.moves import lives_on, threads_beside
 from pipebench.watch.read.of_causes import Seen, stage_values
 
 _MANY = 32  # tensors of a batch
@@ -27,10 +28,18 @@ def no_workers(seen: Seen) -> Iterable[Cause]:
             values |= {"made_by": one.made_by} if one.made_by else {}
             values |= {"by_thread": 1} if waits else {}
             values |= {"kept_open": 1} if one.kept_open else {}
+            values |= _besides(seen.result, one)
             spent, saved = seen.s(*rows, loader=one.loader), seen.saved(*rows, loader=one.loader)
             many = None if waits else _many_tensors(seen.result, one)
             code = "no-workers" if many is None else "many-tensors"
             yield Cause(code, spent, saved, one.loader, values | (many or {}))
+
+
+def _besides(result: WatchResult, one: LoaderResult) -> dict[str, str | int | float]:
+    """What is set with first workers, so that they start once, and training does not take their cores."""
+    threads = threads_beside(result, one, 1)
+    found: dict[str, str | int | float] = {} if threads is None else {"to_threads": threads}
+    return found | ({"lives_on": 1} if lives_on(one) else {}) | {"passes": one.passes}
 
 
 def with_one_tensor(account: Account | None, result: WatchResult) -> Account | None:

@@ -16,9 +16,10 @@ class Order:
     """One thing to try. Orders are numbered from 1.
 
     `loader` is the number of the loader. `settings` are the attributes of a DataLoader that differ; None: nothing is
-    tried, and the script's own loader gives every batch. `one_thread` limits the thread pools in the workers. Windows
-    last at least `window_s` seconds, and whole multiples of `period` batches: of so many, one costs more. Passes are
-    whole passes over the loader. `leave` ends the script's process.
+    tried, and the script's own loader gives every batch. `one_thread` limits the thread pools in the workers, and torch
+    has `loop_threads` in the script's process (0: the script's own number). Windows last at least `window_s` seconds,
+    and whole multiples of `period` batches: of so many, one costs more. Passes are whole passes over the loader.
+    `leave` ends the script's process.
 
     `edits` are what the workers do otherwise: names of remedies with their arguments, see `watch.trial.edits`.
     `discards` says that the script gets other values than its own, so its weights are worth nothing from then on.
@@ -44,6 +45,7 @@ class Order:
     window: int = 0
     problem: str = ""
     given: int = 0
+    loop_threads: int = 0
 
 
 def give(folder: str, order: Order, name: str = FILE) -> None:

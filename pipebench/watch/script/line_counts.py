@@ -49,7 +49,7 @@ class LinesOfLoops:
             self._due_ns |= {(loader, one): [*due_ns] for one in _PARTS}
         due = self._due_ns[loader, part]
         if due and now >= due[0] and turn >= _FEWEST and not self.counter.begun:
-            if model and _compiled():
+            if model and compiled():
                 due.clear()
             elif self.counter.begin(sys._getframe(1)):
                 due.pop(0)
@@ -81,7 +81,7 @@ def _ends_in_child() -> None:
             counter.end()
 
 
-def _compiled() -> bool:
+def compiled() -> bool:
     """Whether torch has compiled anything in this process."""
     counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
     return bool(counters and counters.get("frames"))

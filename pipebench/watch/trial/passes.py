@@ -21,6 +21,7 @@ from pipebench.watch.trial.alike import Alike, Begun
 from pipebench.watch.trial.arms import Arm
 from pipebench.watch.trial.dealing import Deal, DealtSampler, Hand
 from pipebench.watch.trial.edits import Edit
+from pipebench.watch.trial.loop_threads import LoopThreads
 from pipebench.watch.trial.open_files import SharedFiles
 from pipebench.watch.trial.stretches import Clock
 
@@ -34,6 +35,7 @@ class _Owner(Protocol):
     clock: Clock
     recording: Recording
     files: SharedFiles
+    threads: LoopThreads
     alike: Alike
 
     def refused(self, error: BaseException) -> None: ...
@@ -88,6 +90,7 @@ class Passes:
         self._end_left(loader)
         if not self._compares(loader, begun):
             return self.outside(plain_iter(loader))
+        self.trial.threads.use(0)  # the script may have left its last loop before the end
         this = _Pass(order, loader, self.trial.clock.now())
         iterator = None
         if self.trial.turn % 2:
@@ -151,6 +154,7 @@ class Passes:
             self._kept_for = weakref.ref(loader)
             if self._edits_of != this.order.number or loader.num_workers:  # without, they keep what they know
                 self._edits, self._edits_of = edits.made(this.order.edits), this.order.number
+            self.trial.threads.check(this.order.loop_threads)
             found = arms.changed(loader, settings, this.order.one_thread, self._edits)
             self.trial.files.check(found.num_workers)
             self._kept = arms.dealt(found, _NO_HAND)
@@ -190,6 +194,7 @@ class Passes:
             batch = this.arm.draw()
         if this.arm is not None:
             self.trial.told(this.arm, this.given.taken >= this.arm.ahead)
+        self.trial.threads.use(0 if this.arm is None or this.failed else this.order.loop_threads)
         this.given.taken, this.given.last = this.given.taken + 1, self.trial.clock.now()
         return batch
 
@@ -207,6 +212,7 @@ class Passes:
 
     def _end(self, iterator: Any, this: _Pass) -> None:
         del self._open[iterator]
+        self.trial.threads.use(0)
         if this.arm is not None:
             this.arm.release()
         else:
@@ -221,6 +227,7 @@ class Passes:
 
     def order_over(self) -> None:
         """Ends the persistent workers of a changed loader. One that the script iterates now ends with its pass."""
+        self.trial.threads.use(0)
         kept, self._kept = self._kept, None
         iterator = getattr(kept, "_iterator", None)
         if iterator is not None and iterator not in self._open:

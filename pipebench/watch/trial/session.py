@@ -29,6 +29,7 @@ from pipebench.watch.trial.edits import Difference, GivenBack, Refused, Repeats
 from pipebench.watch.trial.examining import Examining
 from pipebench.watch.trial.in_step import InStep
 from pipebench.watch.trial.leaving import leave_at_once, leave_script
+from pipebench.watch.trial.loop_threads import LoopThreads
 from pipebench.watch.trial.open_files import SharedFiles
 from pipebench.watch.trial.passes import Passes
 from pipebench.watch.trial.resting import Resting
@@ -84,7 +85,7 @@ class Trial:
         self.turn = self._own_taken = 0  # `_own_taken`: the batches of the present loader's last window
         self.off = False
         self.spoiled = False  # whether the script has trained on values that are not its own
-        self.files = SharedFiles()
+        self.files, self.threads = SharedFiles(), LoopThreads()
         self.passes = Passes(self)
         self.alike = Alike()
         self.examining: Examining | None = None
@@ -181,6 +182,7 @@ class Trial:
         """Ends the changed loader of the current pass. The script's own makes what is missing, if it goes on."""
         this, self._now, self._iterator = self._now, None, _nothing
         if this is not None:
+            self.threads.use(0)
             try:
                 self.guarded(this.end)
             finally:  # a signal handler of the script may raise
@@ -194,6 +196,7 @@ class Trial:
             try:
                 batch = self.files.during(stretch.draw) if stretch.loader is this.own else stretch.draw()
                 self.told(stretch.loader, stretch.timing)
+                self.threads.use(self.order.loop_threads if stretch.loader is this.other and self.order else 0)
                 return batch
             except StopIteration:
                 if self._over(this, stretch):
@@ -255,6 +258,7 @@ class Trial:
         try:
             if this.other is None:
                 self.spoiled |= order.discards
+                self.threads.check(order.loop_threads)
                 inside = edits.made(order.edits)
                 found = arms.changed(this.loader, order.settings, order.one_thread, inside)
                 self.files.check(found.num_workers)

@@ -37,7 +37,7 @@ def test_workers_that_would_share_an_open_file_are_not_promised() -> None:
     told = SENTENCES["no-workers"](next(iter(no_workers(seen))), {"kept_open": 1}, "3 s")
     assert told.endswith(
         "Workers that each open the file or connection themselves could save up to 1.00 s, less what their start "
-        "takes in each pass (predicted, not tried)."
+        "takes (predicted, not tried)."
     )
 
 

@@ -1,26 +1,36 @@
-"""The cause of torch with one thread in the script's process, while it trains on one core and others idle. Pure.
+"""The causes of torch with too few threads in the script's process, or with more than it has cores for. Pure.
 
-A variable of a job script or of torchrun sets it so, or a call that was copied from elsewhere. What more threads bring
-depends on how large the operations are. So no gain is predicted: what is told is the most that idle cores allow.
+One thread trains on one core, while others idle: a variable of a job script or of torchrun sets it so, or a call that
+was copied from elsewhere. What more threads bring depends on how large the operations are. So no gain is predicted:
+what is told is the most that idle cores allow.
+
+Several threads divide each operation, and wait for the last part of it. They spin while they wait. So where workers or
+other processes use one of their cores, each operation waits until the kernel gives that core back: small models train
+2 to 100 times as fast with fewer threads then. What the kernel counts as waits for a core is the least that this costs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import floor
 
 from pipebench.results.account import Cause
 from pipebench.results.host_use import HostUse
 from pipebench.results.watched import LoaderResult
-from pipebench.watch.read.moves import idle_cores
-from pipebench.watch.read.of_causes import Seen, threads_of_torch
+from pipebench.watch.read.moves import cores_of, idle_cores, threads_of_torch, waited_for
+from pipebench.watch.read.of_causes import Seen, without_core_s
 from pipebench.watch.record.program_lines import RankFound
 
+_SEVERAL = 2
 _PHASES = ("forward", "backward", "optimiser")
 _MOST = 0.5  # of the loops
 _FREE = 0.5  # of a core, for each rank of the machine: less is soon taken
 _ONE_CORE = 1.1  # with what other threads of the process do: more is a library with threads of its own
 _COMPUTES = 0.8  # of its time, training uses a core: else it waits for a device or for other ranks
 _LEAST_S = 0.002  # an iteration: shorter ones have operations that threads do not make faster
+_HELD_UP = 0.15  # of the loops, for a core: large operations lose up to 0.1 beside a worker, and need their threads
+_OTHERS = 0.1  # of a core, used by workers and other processes: less holds up nobody
+_USES = 1.35  # cores for each thread that would be left: a script that uses more may need its threads
 
 
 def few_threads(seen: Seen) -> Iterable[Cause]:
@@ -45,6 +55,29 @@ def few_threads(seen: Seen) -> Iterable[Cause]:
         "ranks": here, **_set_by(seen),
     }  # fmt: skip
     yield Cause("few-threads", whole, whole * (1 - 1 / min(threads, 1 + idle / here)), one.loader, values)
+
+
+def many_threads(seen: Seen) -> Iterable[Cause]:
+    """Training whose threads wait for one another, because others use their cores or they are more than the cores."""
+    threads, here = threads_of_torch(seen.result), _ranks_here(seen)
+    if threads < _SEVERAL or here is None or _on_device(seen):
+        return
+    cores = seen.result.usable_cores
+    for one in seen.in_loop:
+        workers, script = seen.workers(one), seen.script_cores(one)
+        waited = without_core_s(seen, one) if script is not None else 0.0
+        if script is None or not waited or waited < _HELD_UP * seen.loops_s:
+            continue
+        used, taken = sum(map(cores_of, workers)), seen.result.taken_cores
+        left = cores / here - min(len(workers), used + waited_for(workers)) - taken
+        fewer = min(threads - 1, max(1, floor(left + 0.5)))
+        if (used + taken < _OTHERS and threads <= cores) or script > _USES * fewer:
+            continue
+        values: dict[str, str | int | float] = {
+            "threads": threads, "to_threads": fewer, "workers": one.workers, "cores_used": used,
+            "script_cores": script, "foreign_cores": taken, "usable_cores": cores, "ranks": here, "core_s": waited,
+        }  # fmt: skip
+        yield Cause("many-threads", waited, waited, one.loader, values)
 
 
 def _idle(seen: Seen, script: float) -> float:

@@ -1,4 +1,4 @@
-"""Torch with one thread in the script's process: training on one core, beside idle ones."""
+"""Torch with one thread in the script's process, beside idle cores, or with more than it has cores for."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pipebench.render.watch_verdict import next_move
 from pipebench.results.account import Account, AccountRow
 from pipebench.results.beginning import beginning
 from pipebench.results.host_use import ThreadPool
-from pipebench.watch.read.few_threads import few_threads
 from pipebench.watch.read.gather import NO_LOADER, Process, Run, ShownTime
 from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.read.of_causes import Seen
+from pipebench.watch.read.torch_threads import few_threads, many_threads
 from pipebench.watch.record import thread_pools
 from pipebench.watch.record.lines import LibraryThreads, LoopSums, ProcessStarted
 from pipebench.watch.record.program_lines import RankFound
@@ -25,8 +25,8 @@ from pipebench.watch.record.program_lines import RankFound
 def _seen(
     *, threads: int = 1, number: int = 1, script: float = 1.0, worker_cores: float = 0.1, wants: float = 0.0,
     foreign: float | None = 0.1, waits: float = 1.0, copied: float = 0.0, turns: int = 100, cores: float = 2.0,
-    ranks: tuple[int, int | None] = (1, 1), own: float = 1.3, variables: tuple[str, ...] = ("OMP_NUM_THREADS=1",),
-    **more: Any,
+    ranks: tuple[int, int | None] = (1, 1), own: float = 1.3, waited: float = 0.0,
+    variables: tuple[str, ...] = ("OMP_NUM_THREADS=1",), **more: Any,
 ) -> Seen:  # fmt: skip
     """A run of 12 s, 10 s of them in loops of `turns` iterations. The rest of the loops is training."""
     trained = 10.0 - waits - copied
@@ -42,6 +42,7 @@ def _seen(
     found = result(one, cores=cores, loaders_in_loop=(number,), workers=made, host=used, **more)
     lines: list[Any] = [
         ProcessStarted(1, "script", 0), LoopSums(number, 0, 0, 0, turns, turns, [0, 0, 1, 1, 1, 0]),
+        LoopSums(number, 0, turns, 1, 0, 0, [0, 0, 1, 1, 1, 0], core_wait_ns=int(waited * 1e9)),
         RankFound(0, ranks[0], here=ranks[1]), LibraryThreads(variables=list(variables)),
     ]  # fmt: skip
     account = Account(12.0, tuple(rows), script_cpu_s=12.0)
@@ -108,3 +109,47 @@ def test_the_variable_that_is_set_is_recorded(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("MKL_NUM_THREADS", "4")
     assert thread_pools.library_threads().variables == ["OMP_NUM_THREADS=1"]
+
+
+def test_threads_that_wait_for_one_another_are_told_with_who_uses_the_cores() -> None:
+    (cause,) = many_threads(_seen(threads=2, waited=3.0, worker_cores=0.4, foreign=0.5))
+    assert (cause.s, cause.recoverable_s, cause.values["to_threads"]) == (3.0, 3.0, 1)
+    assert SENTENCES[cause.code](cause, cause.values, "3.00 s") == (
+        "torch has 2 threads in the script's own process and they wait for one another: some of them had no core for "
+        "3.00 s. Cores in use, of 2: other processes 0.5, its 1 worker 0.4, the script's own process 1.0. 1 thread "
+        "could save that, and more where operations are small (not tried)."
+    )
+    assert next_move(move_of_run(None, [cause], 2.0)) == (
+        "Next: let torch use 1 thread in the script's own process, beside what else uses its cores: "
+        "torch.set_num_threads(1) there, or OMP_NUM_THREADS=1 where the job is started."
+    )
+
+
+def test_more_threads_than_cores_wait_for_one_another_beside_nobody() -> None:
+    (cause,) = many_threads(_seen(threads=16, waited=3.0, worker_cores=0.0, foreign=0.0, cores=4.0, script=3.9))
+    assert cause.values["to_threads"] == 4
+    assert ", for 4 cores, and they" in SENTENCES[cause.code](cause, cause.values, "3.00 s")
+
+
+def test_others_leave_so_many_threads() -> None:
+    """Of 16 cores, the worker wants 1 in all, and others use 3.2; two ranks share them."""
+    told = {"threads": 16, "waited": 3.0, "worker_cores": 0.5, "wants": 0.9, "cores": 16.0}
+    (cause,) = many_threads(_seen(foreign=3.2, script=9.0, **told))
+    assert cause.values["to_threads"] == 12
+    (cause,) = many_threads(_seen(foreign=0.0, script=7.0, ranks=(2, 2), **told))
+    assert cause.values["to_threads"] == 7
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"threads": 1},
+        {"waited": 1.0},  # large operations beside a worker wait so long, too
+        {"script": 1.6},  # they may need their threads
+        {"worker_cores": 0.0, "foreign": 0.0},  # nobody uses their cores
+        {"copied": 0.1},  # training is on a device
+        {"ranks": (2, None)},
+    ],
+)
+def test_nothing_is_said_where_fewer_threads_may_not_help(how: dict[str, Any]) -> None:
+    assert [*many_threads(_seen(**{"threads": 2, "waited": 3.0, "worker_cores": 0.5, **how}))] == []
