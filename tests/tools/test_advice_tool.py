@@ -16,6 +16,7 @@ OTHERS = (
     "eighteenth",
     "nineteenth", "twentieth", "twentyfirst", "twentysecond", "twentythird",
     "twentyfourth",
+    "twentyfifth",
 )  # fmt: skip
 
 
