@@ -164,10 +164,14 @@ def hopeful(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def apart(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings without those that another one of their group has outdone."""
+    """The findings without those that one of another remedy, and of their group, has outdone."""
 
     def outdone(one: Finding) -> bool:
-        rivals = [other for other in findings if other.change.group == one.change.group != ""]
+        rivals = [
+            other
+            for other in findings
+            if other.change.group == one.change.group != "" and other.change.remedy != one.change.remedy
+        ]
         return any(_speedup(other) > _speedup(one) for other in rivals)
 
     return [one for one in findings if not outdone(one)]

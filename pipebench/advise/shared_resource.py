@@ -20,7 +20,8 @@ _FEW = 1.25  # the most that an unclear trial may leave open, or that a cause ma
 def with_shared(watched: WatchResult, findings: Sequence[Finding], loader: int) -> WatchResult:
     """The same result. If more workers that wait brought no more, the cause says so, and the line where they wait.
 
-    That there are no workers is no cause if some were tried and brought nothing, and if it could not save much.
+    That there are no workers is no cause if some were tried and brought nothing, and if it could not save much. Neither
+    is one thread of torch, if more were tried and brought nothing.
     """
     account = watched.account
     if account is None:
@@ -28,6 +29,8 @@ def with_shared(watched: WatchResult, findings: Sequence[Finding], loader: int) 
     causes = account.causes
     if _were_no_remedy(findings):
         causes = tuple(one for one in causes if not _is_small(watched, one, loader))
+    if any(one.change.loop_threads > 1 and one.outcome in ("no-gain", "slower") for one in findings):
+        causes = tuple(one for one in causes if one.code != "few-threads")
     causes = tuple(_told(watched, one, findings) if _is_wait(watched, one, loader) else one for one in causes)
     return replace(watched, account=replace(account, causes=causes))
 

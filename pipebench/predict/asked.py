@@ -48,10 +48,25 @@ def beside_workers(costs: LoopCosts, workers: int, cores: float) -> LoopCosts:
     than the work takes (docs/figures/watch.md). What threads spin while they wait is in the CPU time of training, so
     small models need less than this.
     """
-    used, left = step_cores(costs), cores_beside(costs, workers, cores)
-    if costs.workers or not workers or costs.device_s or used <= left:
+    if not crowds(costs, workers, cores):
         return handed_over(costs)
-    return handed_over(replace(costs, step_s=_scaled(costs.step_s, used / left)))
+    return handed_over(
+        replace(costs, step_s=_scaled(costs.step_s, step_cores(costs) / cores_beside(costs, workers, cores)))
+    )
+
+
+def at_best_beside(costs: LoopCosts, workers: int, cores: float) -> LoopCosts:
+    """The same, if threads of training only spin on the cores that workers would use: then it takes as long as now."""
+    if not crowds(costs, workers, cores):
+        return handed_over(costs)
+    needed = fmean(costs.step_s) * cores_beside(costs, workers, cores)
+    return handed_over(replace(costs, step_cpu_s=min(costs.step_cpu_s, needed)))
+
+
+def crowds(costs: LoopCosts, workers: int, cores: float) -> bool:
+    """Whether training uses cores that so many first workers need."""
+    first = not costs.workers and workers > 0 and not costs.device_s
+    return first and step_cores(costs) > cores_beside(costs, workers, cores)
 
 
 def cores_beside(costs: LoopCosts, workers: int, cores: float) -> float:

@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from pipebench.errors import PipebenchError
+from pipebench.predict.asked import crowds
 from pipebench.predict.bounds import core_s
 from pipebench.results.costs import LoopCosts, Passport, StageShare, Tried
 from pipebench.results.watched import WatchResult
@@ -37,7 +38,7 @@ def passport_of(watched: WatchResult, advice: Advice | None = None, loader: int 
         stages=tuple(StageShare(one.name, one.kind, min(1.0, one.worker_share)) for one in stages),
         cores=cores,
         others=told,
-        tried=tuple(_tried(costs, advice)) if advice is not None else (),
+        tried=tuple(_tried(costs, advice, cores)) if advice is not None else (),
         shared_cores=shared,
     )
 
@@ -122,19 +123,24 @@ def _main(watched: WatchResult, advice: Advice | None, loader: int | None) -> Lo
     return next(iter(watched.costs), None)
 
 
-def _tried(costs: LoopCosts, advice: Advice) -> Iterator[Tried]:
+def _tried(costs: LoopCosts, advice: Advice, cores: float) -> Iterator[Tried]:
     """The findings by windows that changed only what the simulation knows."""
     for one in advice.findings:
-        if one.gain is not None and one.by == "windows" and simulated(one.change):
+        if one.gain is not None and one.by == "windows" and simulated(one.change, costs, cores):
             workers, prefetch_factor = setting_of(one.change, costs)
             yield Tried(workers, prefetch_factor, one.gain.speedup)
 
 
-def simulated(change: Change) -> bool:
-    """Whether the simulation knows all of what a change is about: in the settled loop, workers persist anyway."""
-    settings = set(change.settings)
-    others = change.one_thread or change.edits or change.loop_threads
-    return bool(settings & _KNOBS) and settings <= _SIMULATED and not others
+def simulated(change: Change, costs: LoopCosts, cores: float) -> bool:
+    """Whether the simulation knows all of what a change is about: in the settled loop, workers persist anyway.
+
+    It knows first workers with as many threads of torch less, where training uses their cores, and not with all.
+    """
+    settings, workers = set(change.settings), setting_of(change, costs)[0]
+    known = settings & _KNOBS and settings <= _SIMULATED and not (change.one_thread or change.edits)
+    fewer = workers and not costs.workers
+    threads = bool(change.loop_threads) == crowds(costs, workers, cores) if fewer else not change.loop_threads
+    return bool(known) and threads
 
 
 def setting_of(change: Change, costs: LoopCosts) -> tuple[int, int]:

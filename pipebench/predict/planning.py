@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from pipebench.errors import UsageError
-from pipebench.predict.asked import beside_workers, changed
+from pipebench.predict.asked import at_best_beside, beside_workers, changed, crowds
 from pipebench.predict.bounds import bounds, core_s
 from pipebench.predict.intervals import around, expected, predicted
 from pipebench.predict.ladder import ladder
@@ -96,7 +96,10 @@ def foreseen(passport: Passport, workers: int, prefetch_factor: int, beside_othe
     if workers >= costs.workers and costs.workers:
         most = min(most, bounds(found, setting)["cores"])
     slowest = min(now, 1 / costs.iteration_s)
-    high = min(then.high, max(then.value, _VARIES * now / slowest * most))
+    at_best = then
+    if crowds(costs, workers, passport.cores):
+        at_best = predicted([at_best_beside(costs, workers, passport.cores)], setting, error)
+    high = min(at_best.high, max(then.value, _VARIES * now / slowest * most))
     return Speedup(then.value / now, then.low / now, high / now, CONFIDENCE)
 
 
@@ -134,7 +137,9 @@ def checked(passport: Passport) -> Iterator[Check]:
     yield Check(costs.workers, costs.prefetch_factor, "samples_per_s", measured, now)
     for one in passport.tried:
         setting = Setting(one.workers, one.prefetch_factor, passport.cores, others)
-        speedup = simulate(costs, setting).batches_per_s * costs.samples / now
+        speedup = (
+            simulate(beside_workers(costs, one.workers, passport.cores), setting).batches_per_s * costs.samples / now
+        )
         yield Check(one.workers, one.prefetch_factor, "speedup", one.speedup, speedup)
 
 

@@ -71,4 +71,5 @@ def _by(passport: Passport) -> Foretell:
     def of(workers: int, prefetch_factor: int) -> Speedup:
         return foreseen(passport, workers, prefetch_factor)
 
-    return lambda change: of(*setting_of(change, passport.costs)) if simulated(change) else None
+    costs, cores = passport.costs, passport.cores
+    return lambda change: of(*setting_of(change, costs)) if simulated(change, costs, cores) else None

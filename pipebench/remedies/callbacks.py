@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipebench.remedies.in_workers import LENGTH
 from pipebench.remedies.seen import WORTH, Seen, account_s, line_of, without
 from pipebench.results.advice import Change, Finding, Place
 
@@ -30,7 +31,8 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         else None
     )
     unverified = ("Not verified on a GPU.",) if seen.watched.device_idle is not None else ()
+    how = (*line_of(values), *(GROWS if "early_s" in values else ()), *HOW, *unverified)
     return Change(
         "callbacks", {}, f"saves about {spent:.1f} s", predicted=predicted, title="callbacks out of the loop",
-        how=(*line_of(values), *(GROWS if "early_s" in values else ()), *HOW, *unverified), at=at, of_script=True,
+        how=LENGTH if "length" in values else how, at=at, of_script=True,
     )  # fmt: skip

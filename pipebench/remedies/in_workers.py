@@ -10,6 +10,7 @@ from pipebench.results.advice import Change, Finding, Place
 
 PLACE = 11
 WITHOUT_LOADER = ("Make batches in the dataset of a DataLoader with workers: these do it while the loop trains.",)
+LENGTH = ("Keep len() of the loader in a variable before the loop: what gives its batches counts them anew each time.",)
 HOW = ("Do this work in the dataset's __getitem__, or in collate_fn: then workers do it while the loop trains.",)
 
 
@@ -22,6 +23,8 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     how: tuple[str, ...] = WITHOUT_LOADER if "no_loader" in values else HOW
     if more and seen.room.holds(more, seen.prefetch_factor):
         how = (*how, f"Set num_workers={more} for it.")
+    how = LENGTH if "length" in values else how
     place = Place(str(values.get("function") or "the loop"), str(values["file"]), int(values["line"]))
     found = replace(found, recoverable_s=float(values["workers_s"])) if "workers_s" in values else found
-    return of_cause(seen, found, "in_workers", "batches prepared in the workers", how, place)
+    title = "len() asked once" if "length" in values else "batches prepared in the workers"
+    return of_cause(seen, found, "in_workers", title, how, place)

@@ -1,4 +1,6 @@
-"""Fewer threads of torch in the script's own process, where workers or other processes use the cores of some of them.
+"""Other numbers of torch's threads in the script's own process.
+
+Fewer, where workers or other processes use the cores of some of them, and more, where one trains and cores are idle.
 
 These threads divide each operation, and spin until the last part of it is done. With one of them without a core, small
 operations take up to 100 times as long as with one thread less. Large ones are faster with all threads, also so: what
@@ -11,53 +13,78 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pipebench.remedies.seen import Seen
+from pipebench.predict.asked import cores_beside, crowds
+from pipebench.remedies.seen import Seen, without_share
 from pipebench.remedies.source import sources
 from pipebench.results.advice import Change, Finding, Rewrite
 
 PLACE = 1
 GROUP = "loop-threads"
 _SEVERAL = 2
+_ONE_CORE, _FREE, _MOSTLY = 1.1, 0.5, 0.5  # cores of a script with one thread, cores that idle, and training's time
 _BUSY = 0.95  # of the cores, used by the script with its workers and by others: with fewer, no thread waits
 _MOST = 2.0  # speed-up, for the order of trials: no figure tells how long threads spin, and what that hides
+# The logarithm of the gain, in pairs of one setting (docs/figures/watch.md).
+_VARIES = 0.3
 _COST = "other last digits of sums"
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
-    """As many threads as the others leave cores, and then half as many, as long as that gains."""
+    """As many threads as the others leave cores, and then half as many, as long as that gains. Or all cores for one."""
+    if not tried and (more := _more(seen)) is not None:
+        return more
     told = seen.cause("many-threads")
     fewer = int(told.values["to_threads"]) if told is not None else _left(seen, _used(seen) + _taken(seen))
-    if tried and (tried[-1].outcome != "gain" or tried[-1].change.loop_threads == 1):
+    if tried and (tried[-1].outcome != "gain" or tried[-1].change.loop_threads == 1 or not threads_of(seen)):
         return None
     threads = tried[-1].change.loop_threads // 2 if tried else fewer
     if not (1 <= threads < threads_of(seen)) or (told is None and not _crowded(seen)):
         return None
-    return with_threads(seen, Change("loop_threads", {}, _COST, predicted=_MOST, asked_for=told is not None), threads)
+    return with_threads(seen, Change("loop_threads", {}, predicted=_MOST, asked_for=told is not None), threads)
+
+
+def _more(seen: Seen) -> Change | None:
+    """Threads for the idle cores, if torch has one and that trains most of the time."""
+    told, script = seen.cause("few-threads"), seen.loader.script_cores
+    idle = seen.cores - (script or 0.0) - _used(seen) - _taken(seen)
+    trains = 1 - seen.wait_share
+    if seen.device or _count(seen) != 1 or script is None or script > _ONE_CORE or idle < _FREE or trains < _MOSTLY:
+        return None
+    threads = 1 + max(1, round(idle))
+    most = without_share(trains * (1 - 1 / threads))
+    return with_threads(seen, Change("loop_threads", {}, predicted=most, asked_for=told is not None), threads)
 
 
 def beside(seen: Seen, workers: int) -> int:
-    """The threads that first workers leave to training, if it uses their cores now; 0: it may have all that it has."""
-    fewer = _left(seen, workers)
-    crowded = (seen.loader.script_cores or 0.0) + workers > seen.cores
-    return fewer if crowded and not seen.workers and fewer < threads_of(seen) else 0
+    """The threads that so many first workers leave to training, if it uses their cores now; 0: it may have all."""
+    costs = next((one for one in seen.watched.costs if one.loader == seen.loader.loader), None)
+    if costs is None or not crowds(costs, workers, seen.cores):
+        return 0
+    fewer = max(1, math.floor(cores_beside(costs, workers, seen.cores) + 0.5))
+    return fewer if fewer < threads_of(seen) else 0
 
 
 def with_threads(seen: Seen, change: Change, threads: int) -> Change:
     """The change, with so many threads of torch besides, and how the user writes that."""
-    call = f"torch.set_num_threads({threads})"
-    written = _written(seen, call)
+    call, cost = f"torch.set_num_threads({threads})", "; ".join(filter(None, (change.cost, _COST)))
+    written = _written(seen, call, threads)
     how = change.how if written else (*change.how, f"Before the training loop: {call}")
     return replace(
         change, loop_threads=threads, title=call, rewrites=(*change.rewrites, *written), how=how, group=GROUP,
-        at=change.at if written else None, partly=change.partly or not written,
+        cost=cost, at=change.at if written else None, partly=change.partly or not written,
+        varies=max(change.varies, _VARIES),
     )  # fmt: skip
 
 
 def threads_of(seen: Seen) -> int:
-    """How many threads torch has in the script's own process; 0: it is not known, or a device does the work."""
-    pools = seen.watched.host.pools if seen.watched.host is not None and not seen.device else ()
-    found = next((one.threads for one in pools if one.where == "script" and one.name == "torch"), 0)
+    """How many threads torch has in the script's own process; 0: one, it is not known, or a device does the work."""
+    found = 0 if seen.device else _count(seen)
     return found if found >= _SEVERAL else 0
+
+
+def _count(seen: Seen) -> int:
+    pools = seen.watched.host.pools if seen.watched.host is not None else ()
+    return next((one.threads for one in pools if one.where == "script" and one.name == "torch"), 0)
 
 
 def _used(seen: Seen) -> float:
@@ -67,7 +94,8 @@ def _used(seen: Seen) -> float:
 
 
 def _taken(seen: Seen) -> float:
-    return seen.watched.taken_cores
+    """What other processes use of its cores. Of ranks, each has its part of them, and what others use is theirs."""
+    return seen.watched.taken_cores if seen.ranks == 1 else 0.0
 
 
 def _left(seen: Seen, used: float) -> int:
@@ -80,13 +108,20 @@ def _crowded(seen: Seen) -> bool:
     return script is not None and used + _taken(seen) > 0 and script + used + _taken(seen) >= _BUSY * seen.cores
 
 
-def _written(seen: Seen, call: str) -> tuple[Rewrite, ...]:
-    """A line before the statement that makes the loader, if its file imports torch."""
+def _written(seen: Seen, call: str, threads: int) -> tuple[Rewrite, ...]:
+    """The number in the file's own call that sets it; else a line before the statement that makes the loader.
+
+    Nothing if the file has several such calls, or does not import torch before that statement.
+    """
     made = seen.made
     if made is None:
         return ()
     for source in sources(seen):
-        found = source.call_at(made) if source.file == made.file and source.imports("torch") else None
-        if found is not None:
-            return source.line_before(found, call)
+        found, calls = source.call_at(made) if source.file == made.file else None, source.calls_of("set_num_threads")
+        if found is None:
+            continue
+        if len(calls) == 1 and len(calls[0].args) == 1:
+            (number,) = calls[0].args
+            return (Rewrite(source.file, source.begin(number), source.end(number), str(threads)),)
+        return source.line_before(found, call) if not calls and source.imports("torch", found) else ()
     return ()

@@ -57,7 +57,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if seen.waits and not (compete and told) and not seen.has_cause("many-tensors"):
         up = _up(seen, counts)
         if up is not None:
-            return _change(seen, up)
+            return _change(seen, up, threads=0 if _needs_all_threads(tried) else None)
         if any(one.outcome == "gain" for workers, one in counts.items() if workers > seen.workers):
             return None
         if _one_is_left(seen, counts):
@@ -124,6 +124,13 @@ def _one_is_left(seen: Seen, counts: dict[int, Finding]) -> bool:
     """Whether first workers gained nothing, and took all cores with the loop: one of them may leave it enough."""
     two = counts.get(2)
     return not seen.workers and 1 not in counts and two is not None and two.gain is not None and seen.cores < 3
+
+
+def _needs_all_threads(tried: Sequence[Finding]) -> bool:
+    """Whether first workers gained with all threads of training, and with fewer not."""
+    return any(one.outcome == "gain" and not one.change.loop_threads for one in tried) and any(
+        one.outcome != "gain" and one.change.loop_threads for one in tried
+    )
 
 
 def _with_all_threads(seen: Seen, tried: Sequence[Finding]) -> Change | None:

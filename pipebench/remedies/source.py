@@ -8,6 +8,7 @@ import codecs
 import contextlib
 import inspect
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -185,17 +186,23 @@ class Source:
         return Rewrite(self.file, place, place, f", {text}")
 
     def line_before(self, call: ast.Call, text: str) -> tuple[Rewrite, ...]:
-        """Writes a line before the statement that holds `call`; nothing if another statement stands in its line."""
+        """Writes a line before the statement that holds `call`; nothing where no other statement may stand."""
         around = _around(self.tree, call)
-        place = self.begin(_statement(around)) if around else 0
-        indent = self.raw[self.raw.rfind(b"\n", 0, place) + 1 : place]
-        if not around or indent.strip():
+        place = self._lines[_first_line(_statement(around)) - 1] if around else 0
+        line = self.raw[place:].split(b"\n", 1)[0]
+        indent = line[: len(line) - len(line.lstrip())]
+        begins = self.begin(_statement(around)) if around else 0
+        first = place + len(indent) == begins or line.lstrip().startswith(b"@")
+        if not around or not first or line.lstrip().startswith(b"elif"):
             return ()
-        return (Rewrite(self.file, place, place, f"{text}\n{indent.decode()}"),)
+        return (Rewrite(self.file, place + len(indent), place + len(indent), f"{text}\n{indent.decode()}"),)
 
-    def imports(self, module: str) -> bool:
-        """Whether the file itself imports a module under its own name."""
-        named = (name for one in self.tree.body if isinstance(one, ast.Import) for name in one.names)
+    def imports(self, module: str, before: ast.expr | None = None) -> bool:
+        """Whether the file imports a module under its own name, and, if an expression is given, `before` it."""
+        last = before.lineno if before is not None else math.inf
+        named = (
+            name for one in self.tree.body if isinstance(one, ast.Import) and one.lineno < last for name in one.names
+        )
         return any(one.name == module and one.asname in (None, module) for one in named)
 
     def end_of_group(self, node: ast.expr, until: int | None = None) -> int:

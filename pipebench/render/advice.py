@@ -6,8 +6,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pipebench.render import layout, programs, watch, watch_account
-from pipebench.render.advice_lines import by_hand, in_library, of_script, one_thread, patched, short, untold, written
-from pipebench.render.advice_notes import beside_others, of_discarding, of_line, slow_line
+from pipebench.render.advice_lines import (
+    by_hand,
+    in_library,
+    loop_threads,
+    of_script,
+    one_thread,
+    patched,
+    short,
+    untold,
+    written,
+)
+from pipebench.render.advice_notes import beside_others, of_discarding, of_line, slow_line, too_long
 from pipebench.render.advice_reasons import DOES_NOT_APPLY, ENDED, NOT_TRIED, REFUSALS
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section, Spare, Sparing
@@ -270,7 +280,7 @@ def _gain(found: Finding) -> str:
     if found.gain is None and found.predicted is not None:
         return f"predicted {spoken(found.predicted)}"  # a line below the table says that it was not tried
     if found.gain is None:
-        promise = found.change.predicted
+        promise = found.change.promise
         return f"not tried; at most {promise:.2f}×" if promise else "not tried"
     if found.if_taken is not None:
         return f"predicted; about {found.if_taken:.2f}×{by}"
@@ -289,7 +299,7 @@ def _untried(found: Finding) -> str:
         return f"predicted, not tried. {printable(found.change.basis)}. {printable(' '.join(found.change.how))}"
     failed = found.reason and found.reason not in NOT_TRIED
     why = f"it failed, {printable(found.reason)}" if failed else NOT_TRIED.get(found.reason, "the trial was too short")
-    return f"not tried, {why}" + (" (its figure is predicted)" if found.change.predicted and not failed else "")
+    return f"not tried, {why}" + (" (its figure is predicted)" if found.change.promise and not failed else "")
 
 
 def _writing(advice: Advice, watched: WatchResult | None) -> Iterator[Part]:
@@ -313,6 +323,8 @@ def _writing(advice: Advice, watched: WatchResult | None) -> Iterator[Part]:
         yield f"Write, in {place}: DataLoader(..., {', '.join(_keywords(chosen.change.settings))})"
     if chosen.change.one_thread:
         yield from one_thread(chosen.change, place)
+    if chosen.change.loop_threads and not shown:
+        yield from loop_threads(chosen.change)
     yield from by_hand(chosen.change)
     yield from untold(advice.unwritten, advice.patch)
     yield from patched(advice.patch)
@@ -343,7 +355,7 @@ def _closing(advice: Advice, had_no_workers: bool, goes_on: bool) -> Iterator[st
     elif advice.refusal == NO_LOADER:
         pass  # the first sentence has said it
     elif advice.ended in ENDED:
-        yield _too_long(advice) or ENDED[advice.ended]
+        yield too_long(advice) or ENDED[advice.ended]
     elif advice.ended == "refused":
         yield REFUSALS.get(advice.refusal, "No loader whose loop trains was seen, or it was made before the watching.")
     if advice.streamed and advice.discarded:
@@ -355,6 +367,8 @@ def _closing(advice: Advice, had_no_workers: bool, goes_on: bool) -> Iterator[st
     kept = "same samples, some batches in another order" if reordered else "same samples, same order"
     if had_no_workers and not reordered:
         kept = "same samples; later passes in the same order if no sample draws random numbers"
+    if any(one.change.loop_threads and one.ratios for one in advice.findings):
+        kept += "; other last digits of sums"
     goes = " The script goes on." if goes_on else ""
     training = (
         f"The training is kept: {kept}." if not advice.discarded else "The weights of this run are worth nothing."
@@ -362,17 +376,6 @@ def _closing(advice: Advice, had_no_workers: bool, goes_on: bool) -> Iterator[st
     in_step = advice.ranks > 1 and advice.ended != "refused"
     together = f", on {advice.ranks} ranks at the same batches" if in_step else ""
     yield f"Tried for {seconds(advice.spent_s)} of {seconds(advice.budget_s)}{together}. {training}{goes}"
-
-
-def _too_long(advice: Advice) -> str:
-    """How long a trial of what is left takes, where the budget has time left, and less than that ("": it has none)."""
-    needed = [one.needs_s for one in advice.findings if one.reason == "budget" and one.gain is None]
-    shortest = min((one for one in needed if one is not None), default=None)
-    left_s = advice.budget_s - advice.spent_s
-    if advice.ended != "budget" or None in needed or shortest is None or not 0 < left_s < shortest:
-        return ""
-    took, left = seconds(shortest), seconds(left_s)
-    return f"A trial of what is left takes {took} or more, and the budget leaves {left}: raise --budget."
 
 
 def _next(advice: Advice, line: tuple[float, str] | None) -> str:

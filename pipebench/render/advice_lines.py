@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -63,8 +64,12 @@ def written(found: Snippet) -> Iterator[str]:
         yield f"Write, in {short(found.file)}:{found.line}:"
         yield from _lines(found)
         return
-    both = zip(found.before, found.after, strict=False) if len(found.before) == len(found.after) else ()
-    changed = [(found.line + place, new) for place, (old, new) in enumerate(both) if old != new]
+    parts = difflib.SequenceMatcher(None, found.before, found.after, autojunk=False).get_opcodes()
+    changed = [
+        (found.line + place, found.after[place])
+        for kind, _, _, begin, end in parts
+        for place in (range(begin, end) if kind != "equal" else ())
+    ]
     if 0 < len(changed) <= _MOST_LINES:
         yield f"Write, in {short(found.file)}:"
         for line, new in changed:
@@ -128,6 +133,12 @@ def one_thread(change: Change, place: str) -> Iterator[str]:
     yield from (f"  {one}" for one in pools if "(" in one)
     if variables:
         yield "threadpoolctl limits what is already loaded: pip install threadpoolctl."
+
+
+def loop_threads(change: Change) -> Iterator[str]:
+    """The line that sets torch's threads, where the report does not show the place for it."""
+    if change.rewrites:  # else `how` says it
+        yield f"Before the training loop: torch.set_num_threads({change.loop_threads})"
 
 
 def short(file: str) -> str:

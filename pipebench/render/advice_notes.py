@@ -6,7 +6,7 @@ from pipebench.render.layout import Spare, Sparing
 from pipebench.results.advice import Advice
 from pipebench.results.drilled import DrilledLine
 from pipebench.results.watched import WatchResult
-from pipebench.units import code_place, percent, printable
+from pipebench.units import code_place, percent, printable, seconds
 
 _MOST_OF_LOADING = 0.5  # of the time in which samples are made
 _EARLY = 10  # in the order in which a short page leaves parts out
@@ -64,3 +64,14 @@ def of_discarding(advice: Advice) -> list[Sparing]:
         return []
     said = "--yes-discard-weights also tries caches of what samples make again in each pass, and cheaper decoding."
     return [Spare((said,), _EARLY)]
+
+
+def too_long(advice: Advice) -> str:
+    """How long a trial of what is left takes, where the budget has time left, and less than that ("": it has none)."""
+    needed = [one.needs_s for one in advice.findings if one.reason == "budget" and one.gain is None]
+    shortest = min((one for one in needed if one is not None), default=None)
+    left_s = advice.budget_s - advice.spent_s
+    if advice.ended != "budget" or None in needed or shortest is None or not 0 < left_s < shortest:
+        return ""
+    took, left = seconds(shortest), seconds(left_s)
+    return f"A trial of what is left takes {took} or more, and the budget leaves {left}: raise --budget."

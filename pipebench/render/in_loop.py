@@ -13,6 +13,8 @@ _EVEN = " It takes as long in each iteration and needs no core, so it may be a w
 
 def callbacks(values: Any, part: str) -> str:
     """The sentence on callbacks and logging, which took `part`, with the place of most of it."""
+    if "length" in values:
+        return _length(values, part)
     what = "" if "needed" in values else " (callbacks, logging, metrics)"
     said = f"Work in the loop besides training{what} took {part}.{_most(values)}{_inside(values)}"
     if values.get("idle_s"):
@@ -24,6 +26,11 @@ def callbacks(values: Any, part: str) -> str:
             "last one."
         )
     return said + (_EVEN if "even" in values else "")
+
+
+def _length(values: Any, part: str) -> str:
+    where = called_at(values.get("function", ""), values.get("by", ""), values["file"], values["line"])
+    return f"The loop asks how long its loader is in each iteration ({where}), and counts it anew each time: {part}."
 
 
 def in_other_ways(rests: bool, needed: bool) -> str:
@@ -38,6 +45,8 @@ def in_other_ways(rests: bool, needed: bool) -> str:
 
 def done_otherwise(values: Any) -> str:
     """The begin of the sentence on what that saves."""
+    if "length" in values:
+        return "Asking for it once, before the loop,"
     ways = in_other_ways("rests" in values, "needed" in values)
     return f"Doing it {ways}{'' if 'needed' in values else ','}"
 
@@ -66,6 +75,8 @@ def slow_loading(values: Any) -> str:
 
 def preparing(values: Any, part: str) -> str:
     """The sentence on work on batches in the loop, before the model, or on its wait for them, which took `part`."""
+    if "length" in values:
+        return _length(values, part)
     if "rests" in values:
         return f"Waiting in the loop itself, before the model, took {part}.{_most(values)}"
     return f"Work on batches in the loop itself, before the model, took {part}.{_most(values)}"

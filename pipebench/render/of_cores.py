@@ -65,7 +65,7 @@ def _who_uses(values: Any) -> str:
 
 def few_threads(one: Cause, values: Any, part: str) -> str:
     """The sentence on torch's one thread in the script's process, with which training took `part`."""
-    by = f" ({printable(values['set_by'])} is set)" if "set_by" in values else ""
+    by = f" ({printable(values['set_by'])} is set)"
     each = f", shared by {values['ranks']} ranks" if values["ranks"] > 1 else ""
     return (
         f"Training took {part}, all on one core: torch has 1 thread in the script's own process{by}, while "
@@ -81,5 +81,5 @@ def many_threads(one: Cause, values: Any, part: str) -> str:
     return (
         f"torch has {values['threads']} threads in the script's own process{few} and they wait for one another: "
         f"some of them had no core for {part}. {_who_uses(values)}. {counted(values['to_threads'], 'thread')} could "
-        f"save that, and more where operations are small (not tried)."
+        f"save about {seconds(one.recoverable_s or 0.0)}, and more where operations are small (not tried)."
     )

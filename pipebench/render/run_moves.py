@@ -136,6 +136,10 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
         f"its cores: torch.set_num_threads({move.to_workers}) there, or OMP_NUM_THREADS={move.to_workers} where the "
         "job is started"
     ),
+    "ask-length-once": lambda move: (
+        f"ask for len() of the loader once, before the loop{_called(move)}: what gives its batches counts them anew "
+        "each time"
+    ),
     "switch-off": lambda move: f"switch off {tools(move.setting or '')} for training, and watch again",
     "vectorise": lambda move: (
         f"do in tensor operations what Python loops do between the model and backward{_or_in_workers(move)}"

@@ -31,6 +31,8 @@ def _sampler(one: Cause, values: Any, part: str) -> str:
 
 
 def _in_workers(values: Any) -> str:
+    if "length" in values:
+        return in_loop.done_otherwise(values)
     if "rests" in values:
         return "A source that has each batch ready by then (a faster one, or one that works further ahead)"
     where = "Doing it in the workers (in the dataset, or in collate_fn)"
@@ -82,7 +84,7 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
         )
     saved = float(values.get("workers_s", one.saving_s or 0.0))
     threads, cores = values.get("to_threads"), values.get("usable_cores", 0)
-    fewer = "" if threads is None else f"{cores:g} - num_workers" if threads > 1 else "1"
+    fewer = "" if threads is None else f"{int(cores)} - num_workers" if threads > 1 else "1"
     besides = worker_moves.besides(values.get("made_by", ""), "lives_on" in values, fewer)
     each = "" if "lives_on" in values or values.get("passes", 1) < 2 else " in each pass"
     by_workers = (

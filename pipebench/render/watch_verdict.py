@@ -258,7 +258,7 @@ _NEW_WORKERS = ("load-validation-faster", "prepare-in-workers")  # moves that ma
 # moves to which no command of ours adds anything
 _KNOWN = (
     "keep-less", "vectorise", "less-python", "switch-off", "collect-less", "end-gradients", "divide-stream",
-    "do-less-in-validation",
+    "do-less-in-validation", "ask-length-once",
 )  # fmt: skip
 # what `pipebench advise` tries on the running training
 _TRIED = {

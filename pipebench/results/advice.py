@@ -120,6 +120,11 @@ class Change:
     loop_threads: int = 0
 
     @property
+    def promise(self) -> float | None:
+        """What is told as the most that it could bring. Of fewer threads, no figure tells it."""
+        return None if self.loop_threads else self.predicted
+
+    @property
     def no_workers(self) -> bool:
         """Whether the loader has no workers after it."""
         return self.settings.get("num_workers") == 0

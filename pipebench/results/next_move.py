@@ -67,7 +67,7 @@ class NextMove:
         "keep-less", "make-dataset-once", "read-without-lock", "keep-outputs", "free-the-interpreter", "vectorise",
         "less-python", "switch-off", "no-workers", "validate-less-often", "larger-batches", "collect-less",
         "end-gradients", "validate-in-larger-batches", "do-less-in-validation", "more-threads", "make-batches-cheaper",
-        "do-less-between", "fewer-torch-threads",
+        "do-less-between", "fewer-torch-threads", "ask-length-once",
     ]  # fmt: skip
     usable_cores: float
     workers: int = 0

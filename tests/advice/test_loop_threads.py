@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fakes import Loader, Script, World
+from made_up_costs import made
 from made_up_trials import host, seen, worker
 
 from pipebench.advise import judging
@@ -84,6 +85,9 @@ def test_half_as_many_are_tried_as_long_as_that_gains() -> None:
 
 def test_first_workers_come_with_fewer_threads_and_then_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = _seen(script=1.9, cores=2.0, workers=(), num_workers=0)
+    alone = replace(
+        alone, watched=replace(alone.watched, costs=(made(cpu=0.05, step=0.05, step_cpu_s=0.1, workers=0),))
+    )
     first = num_workers.propose(alone, [])
     assert first is not None and (first.settings["num_workers"], first.loop_threads) == (2, 1)
     tried = [finding(first, 0.8, "slower")]
@@ -101,6 +105,30 @@ def test_together_they_are_one_change_and_not_twice() -> None:
     both = judging.together([finding(few, 1.3), finding(Change("prefetch_factor", {"prefetch_factor": 4}), 1.2)])
     assert both is not None and (both.loop_threads, both.settings) == (1, {"prefetch_factor": 4})
     assert both.title == "torch.set_num_threads(1)"
+
+
+def test_one_thread_that_trains_beside_idle_cores_gets_all() -> None:
+    one = host(("torch", 1, TORCH[2]))
+    alone = replace(
+        _seen(script=1.0, cores=4.0, used=one, wait_share=0.1), loader=replace(_seen().loader, script_cores=1.0)
+    )
+    change = loop_threads.propose(alone, [])
+    assert change is not None and (change.loop_threads, change.predicted) == (3, pytest.approx(1 / (1 - 0.9 * 2 / 3)))
+    assert loop_threads.propose(alone, [finding(change, 1.5)]) is None
+    assert loop_threads.propose(_seen(script=1.0, cores=4.0, used=one, wait_share=0.6), []) is None
+    assert loop_threads.propose(_seen(script=1.0, cores=2.0, used=one, wait_share=0.1), []) is None
+
+
+def test_the_number_in_the_scripts_own_call_is_written(tmp_path: Any) -> None:
+    script = tmp_path / "train.py"
+    text = "import torch\ntorch.set_num_threads(1)\nloader = torch.utils.data.DataLoader(data, 4)\n"
+    script.write_text(text)
+    call = "torch.utils.data.DataLoader(data, 4)"
+    found = _seen(script=1.0, cores=4.0, used=host(("torch", 1, TORCH[2])), wait_share=0.1)
+    change = loop_threads.propose(replace(found, made=LoaderMade(1, str(script), 3, 3, 9, 9 + len(call), "", 100)), [])
+    assert change is not None
+    (rewrite,) = change.rewrites
+    assert text[: rewrite.begin] + rewrite.new + text[rewrite.end :] == text.replace("threads(1)", "threads(3)")
 
 
 def test_it_is_written_before_the_statement_that_makes_the_loader(tmp_path: Any) -> None:

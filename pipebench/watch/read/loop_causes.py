@@ -103,6 +103,9 @@ def preparing(seen: Seen) -> Iterable[Cause]:
         spent, told = seen.s(ROW, loader=one.loader), prepared(seen.run, one.loader)
         if spent and told is not None:
             values = {**as_values(*told.where), "workers": one.workers}
+            if asks_length(values):
+                yield Cause(ROW, spent, spent, one.loader, {**values, "length": 1})
+                continue
             values |= {"rests": 1} if told.rests else {}
             saves = moved(spent, sum(row.s for row in seen.rows(loader=one.loader)), idle[one.loader])
             if saves is not None and saves.workers > one.workers and not told.rests:
@@ -118,6 +121,11 @@ def preparing(seen: Seen) -> Iterable[Cause]:
             elif saved is not None and saved < MATTERS * seen.loops_s and spent < _LARGE * seen.loops_s:
                 continue  # workers would save hardly anything: it is a part of training
             yield Cause(ROW, spent, saved, one.loader, values)
+
+
+def asks_length(values: Mapping[str, str | int | float]) -> bool:
+    """Whether the place of a cause asks a loader how long it is, which its sampler may count anew each time."""
+    return any(str(values.get(one, "")).endswith(("Loader.__len__", "Sampler.__len__")) for one in ("function", "by"))
 
 
 def padding(seen: Seen) -> Iterable[Cause]:
@@ -147,6 +155,7 @@ def _called(seen: Seen, apart: Sequence[tuple[float, Apart]], saved: float | Non
     values = _idle(seen) | ({"even": 1} if unsure else {}) | as_values(most.file, most.line, most.function, most.by)
     values |= {"rests": 1} if most.rests else {}
     values |= {"less": 1} if most.less else {}
+    values |= {"length": 1} if asks_length(values) else {}
     values |= _inside(seen, values)
     if "title" in values and float(values["line_share"]) >= _MOST:
         values.pop("rests", None)  # what such lines do needs a core, and waits for one at most

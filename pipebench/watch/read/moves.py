@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pipebench.predict.asked import USUAL_HAND_OFF_S, cores_beside, hand_off_s
-from pipebench.predict.loader import short_pass, step_cores
+from pipebench.predict.asked import USUAL_HAND_OFF_S, cores_beside, crowds, hand_off_s
+from pipebench.predict.loader import short_pass
 from pipebench.predict.more_workers import more_workers
 from pipebench.predict.passports import foreign_known, passport_of
 from pipebench.predict.planning import foreseen
@@ -222,11 +222,11 @@ def threads_beside(result: WatchResult, main: LoaderResult, workers: int) -> int
     With more, its threads would wait for one another, see `torch_threads`.
     """
     costs = next((one for one in result.costs if one.loader == main.loader), None)
-    if costs is None or costs.device_s:
+    if costs is None:
         return None
-    left = cores_beside(costs, workers, result.usable_cores)
-    fewer = max(1, math.floor(left + 0.5))
-    return fewer if step_cores(costs) > left and threads_of_torch(result) > fewer else None
+    cores = result.usable_cores / (result.host.ranks if result.host is not None else 1)
+    fewer = max(1, math.floor(cores_beside(costs, workers, cores) + 0.5))
+    return fewer if crowds(costs, workers, cores) and threads_of_torch(result) > fewer else None
 
 
 def _cheaper_hand_off(result: WatchResult, main: LoaderResult, pickled_s: float, made_s: float) -> NextMove:

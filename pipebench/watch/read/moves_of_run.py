@@ -51,6 +51,7 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         action = _of_untrained(first, action)
         place = {**place, "took_s": first.values["apart_s"]} if action == _APART else {}
     action = "make-batches-cheaper" if action == "prepare-in-workers" and "no_loader" in first.values else action
+    action = "ask-length-once" if "length" in first.values else action
     place |= {name: True for name in ("rests", "needed") if name in first.values}
     place |= {"grows": True} if "early_s" in first.values else {}
     if action is None:

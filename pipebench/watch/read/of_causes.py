@@ -144,6 +144,13 @@ def without_core_s(seen: Seen, one: LoaderResult) -> float:
     return (max(kept) - min(kept)) / 1e9 if kept else 0.0
 
 
+def for_helpers_s(seen: Seen, one: LoaderResult) -> float:
+    """How long a thread that helps training was ready to run and had no core, whether the loop waited for it or not."""
+    found = stretches(seen.run.turns(one.loader))
+    turns = sum(each.turns for each in found)
+    return sum(each.helper_ns for each in found) / 1e9 * one.iterations / turns if turns else 0.0
+
+
 def _for_helpers_ns(seen: Seen, one: LoaderResult, found: Sequence[Stretch]) -> float:
     """How long the loop waited for helpers without a core, besides its own waits for one: no longer than it could.
 

@@ -1,8 +1,8 @@
 """The causes of torch with too few threads in the script's process, or with more than it has cores for. Pure.
 
-One thread trains on one core, while others idle: a variable of a job script or of torchrun sets it so, or a call that
-was copied from elsewhere. What more threads bring depends on how large the operations are. So no gain is predicted:
-what is told is the most that idle cores allow.
+One thread trains on one core, while others idle: a variable of a job script or of torchrun sets it so. What more
+threads bring depends on how large the operations are. So no gain is predicted: what is told is the most that idle cores
+allow. Where a call in the script sets it, only `advise` says what more of them bring, because it tries them.
 
 Several threads divide each operation, and wait for the last part of it. They spin while they wait. So where workers or
 other processes use one of their cores, each operation waits until the kernel gives that core back: small models train
@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import floor
 
+from pipebench.predict.loader import step_cores
 from pipebench.results.account import Cause
 from pipebench.results.host_use import HostUse
 from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.moves import cores_of, idle_cores, threads_of_torch, waited_for
-from pipebench.watch.read.of_causes import Seen, without_core_s
+from pipebench.watch.read.of_causes import Seen, for_helpers_s, without_core_s
 from pipebench.watch.record.program_lines import RankFound
 
 _SEVERAL = 2
@@ -30,6 +31,7 @@ _COMPUTES = 0.8  # of its time, training uses a core: else it waits for a device
 _LEAST_S = 0.002  # an iteration: shorter ones have operations that threads do not make faster
 _HELD_UP = 0.15  # of the loops, for a core: large operations lose up to 0.1 beside a worker, and need their threads
 _OTHERS = 0.1  # of a core, used by workers and other processes: less holds up nobody
+_HELPERS = 0.05  # of the loops: helpers that want a core so seldom do hardly any work, as in small operations
 _USES = 1.35  # cores for each thread that would be left: a script that uses more may need its threads
 
 
@@ -49,10 +51,12 @@ def few_threads(seen: Seen) -> Iterable[Cause]:
     idle = _idle(seen, script)
     if idle < _FREE * here or _of_others(seen, host) >= _FREE or spent[one.loader] < _LEAST_S * batches:
         return
-    threads = 1 + max(1, round(idle / here))
+    threads, by = 1 + max(1, round(idle / here)), _set_by(seen)
+    if not by:
+        return  # a call in the script: most who write one have tried it
     values: dict[str, str | int | float] = {
         "threads": 1, "to_threads": threads, "idle_cores": idle, "usable_cores": seen.result.usable_cores,
-        "ranks": here, **_set_by(seen),
+        "ranks": here, **by,
     }  # fmt: skip
     yield Cause("few-threads", whole, whole * (1 - 1 / min(threads, 1 + idle / here)), one.loader, values)
 
@@ -60,24 +64,35 @@ def few_threads(seen: Seen) -> Iterable[Cause]:
 def many_threads(seen: Seen) -> Iterable[Cause]:
     """Training whose threads wait for one another, because others use their cores or they are more than the cores."""
     threads, here = threads_of_torch(seen.result), _ranks_here(seen)
-    if threads < _SEVERAL or here is None or _on_device(seen):
+    one = max((each for each in seen.in_loop if each.training), key=lambda each: each.iterations, default=None)
+    if threads < _SEVERAL or here is None or one is None or _on_device(seen):
         return
-    cores = seen.result.usable_cores
-    for one in seen.in_loop:
-        workers, script = seen.workers(one), seen.script_cores(one)
-        waited = without_core_s(seen, one) if script is not None else 0.0
-        if script is None or not waited or waited < _HELD_UP * seen.loops_s:
-            continue
-        used, taken = sum(map(cores_of, workers)), seen.result.taken_cores
-        left = cores / here - min(len(workers), used + waited_for(workers)) - taken
-        fewer = min(threads - 1, max(1, floor(left + 0.5)))
-        if (used + taken < _OTHERS and threads <= cores) or script > _USES * fewer:
-            continue
-        values: dict[str, str | int | float] = {
-            "threads": threads, "to_threads": fewer, "workers": one.workers, "cores_used": used,
-            "script_cores": script, "foreign_cores": taken, "usable_cores": cores, "ranks": here, "core_s": waited,
-        }  # fmt: skip
-        yield Cause("many-threads", waited, waited, one.loader, values)
+    cores, script = seen.result.usable_cores, seen.script_cores(one)
+    waited = without_core_s(seen, one) if script is not None else 0.0
+    helpers = min(waited, for_helpers_s(seen, one))
+    if script is None or not waited or waited < _HELD_UP * seen.loops_s or helpers < _HELPERS * seen.loops_s:
+        return
+    workers, host = seen.workers(one), seen.result.host
+    used, taken = sum(map(cores_of, workers)), seen.result.taken_cores
+    others = taken if here == 1 else max(0.0, taken - (host.sibling_cores if host is not None else 0.0))
+    wanted = min(len(workers), used + waited_for(workers))
+    if here > 1 and host is not None and not host.sibling_cores:
+        others = 0.0  # what is not known to be of other ranks may be of these
+    left = (cores - others) / here - wanted
+    fewer = min(threads - 1, max(1, floor(left + 0.5)))
+    if (used + taken < _OTHERS and threads <= cores) or _trains_on(seen, one, script) > _USES * fewer:
+        return
+    values: dict[str, str | int | float] = {
+        "threads": threads, "to_threads": fewer, "workers": one.workers, "cores_used": used, "script_cores": script,
+        "foreign_cores": taken, "usable_cores": cores, "ranks": here, "core_s": waited,
+    }  # fmt: skip
+    yield Cause("many-threads", waited, helpers, one.loader, values)
+
+
+def _trains_on(seen: Seen, one: LoaderResult, script: float) -> float:
+    """The cores that training uses. Workers go on meanwhile: beside them, it is those of the script in its loop."""
+    costs = next((its for its in seen.result.costs if its.loader == one.loader), None)
+    return script if one.workers or costs is None else step_cores(costs)
 
 
 def _idle(seen: Seen, script: float) -> float:

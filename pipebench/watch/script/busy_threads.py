@@ -234,8 +234,12 @@ def _takes_batches(frame: FrameType | None) -> bool:
 
 
 def _runs(frame: FrameType) -> bool:
-    """Whether a thread is one of the script, and does not wait by its own will."""
-    return not (is_ours(frame.f_code.co_filename) or _waits_itself(frame))
+    """Whether a thread is one of the script, and does not wait by its own will.
+
+    The thread that sends the indices of batches to a worker is none: it belongs to the worker's queue.
+    """
+    file = frame.f_code.co_filename
+    return not (is_ours(file) or owner(file) == "multiprocessing" or _waits_itself(frame))
 
 
 def _waits_itself(frame: FrameType) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import _thread
 import contextlib
 import itertools
+import math
 import os
 import random
 import sys
@@ -64,7 +65,8 @@ _FIRST, _FIRST_S = 100, 0.03  # a short run needs some, too: what these take is 
 # Until a look has met the model, nobody knows what comes before it. It may be a hundredth of an iteration, and code
 # that keeps Python to itself lets each look wait for 5 ms. At most 60 ms in all.
 _SEARCH, _SEARCH_S = 1_000, 0.002
-_AGAIN_S = 0.005  # after a rare look, a second one tells whether the thread used a core in between
+# After a look, a second one tells whether the thread used a core in between: after a rare one, or in short iterations.
+_AGAIN_S, _OF_ITERATION, _SOONEST_S = 0.005, 0.1, 0.0005
 _LATE_NS = 20_000_000  # four times the interval after which Python lets another thread run
 _WRITTEN_EACH_S = 1.0
 _OF_THE_RUN = 20  # what is written later is not more often than each 20th part of the time so far
@@ -90,7 +92,7 @@ class LoopLooker:
         self._around = AroundLoop()
         self._of_backward: set[tuple[CodeType, range | None]] = set()
         self._backwards = 0
-        self._turn = 0
+        self._turn, self._came, self._turn_s = 0, 0.0, math.inf  # when the last iteration began, and how long it took
         self._thread: int | None = None
         self._clock: int | None = None
         self._native = 0
@@ -167,9 +169,9 @@ class LoopLooker:
         """Notes that an iteration of this loop begins."""
         if not self._runs:
             self.go_on()
-        if time.monotonic() >= self._written:
+        if (now := time.monotonic()) >= self._written:
             self.write()
-        self._turn += 1
+        self._turn, self._came, self._turn_s = self._turn + 1, now, now - self._came
         self.collected.loader = loader
         if loop is None:
             self._loop = None
@@ -245,8 +247,8 @@ class LoopLooker:
                     return
                 self._look()
                 self._looks, self._searched = self._looks + (not searches), self._searched + searches
-                if self.each_s > OFTEN_S and not searches:
-                    if self._waits(stop, _AGAIN_S):
+                if (self.each_s > OFTEN_S or self._turn_s < 2 * OFTEN_S) and not searches:
+                    if self._waits(stop, max(_SOONEST_S, min(_AGAIN_S, _OF_ITERATION * self._turn_s))):
                         return
                     self._look(again=True)
         except Exception as error:

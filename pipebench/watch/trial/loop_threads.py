@@ -24,10 +24,13 @@ class LoopThreads:
             raise CannotTry("compiled")  # torch would compile it anew for each number
 
     def use(self, threads: int) -> None:
-        """Sets so many threads, for what the script does next. 0: the script's own number."""
-        torch: Any = sys.modules["torch"]
-        if threads == self._set:
+        """Sets so many threads, for what the script does next. 0: the script's own number.
+
+        In another thread, nothing is done: the main one settles it with its next batch.
+        """
+        if threads == self._set or threading.current_thread() is not threading.main_thread():
             return
+        torch: Any = sys.modules["torch"]
         if not self._set:
             self._own = torch.get_num_threads()
         elif torch.get_num_threads() != self._set:

@@ -87,10 +87,10 @@ class Passes:
 
     def begin(self, loader: Any, order: Order, begun: Begun, plain_iter: Plain, plain: Plain) -> Any:
         """The iterator of the pass that begins now."""
+        self.trial.threads.use(0)  # the script may have left its last loop before the end
         self._end_left(loader)
         if not self._compares(loader, begun):
             return self.outside(plain_iter(loader))
-        self.trial.threads.use(0)  # the script may have left its last loop before the end
         this = _Pass(order, loader, self.trial.clock.now())
         iterator = None
         if self.trial.turn % 2:
@@ -106,7 +106,7 @@ class Passes:
             iterator = plain_iter(loader)
         self._open[iterator], self._latest = this, this.given
         if this.arm is not None:
-            this.given.gone = weakref.ref(iterator, _releasing(this.arm))
+            this.given.gone = weakref.ref(iterator, _releasing(this.arm, self.trial.threads))
         return iterator
 
     def outside(self, iterator: Any) -> Any:
@@ -194,7 +194,9 @@ class Passes:
             batch = this.arm.draw()
         if this.arm is not None:
             self.trial.told(this.arm, this.given.taken >= this.arm.ahead)
-        self.trial.threads.use(0 if this.arm is None or this.failed else this.order.loop_threads)
+        order = self.trial.order
+        ours = this.arm is not None and not this.failed and order is not None and order.number == this.order.number
+        self.trial.threads.use(this.order.loop_threads if ours else 0)
         this.given.taken, this.given.last = this.given.taken + 1, self.trial.clock.now()
         return batch
 
@@ -212,7 +214,6 @@ class Passes:
 
     def _end(self, iterator: Any, this: _Pass) -> None:
         del self._open[iterator]
-        self.trial.threads.use(0)
         if this.arm is not None:
             this.arm.release()
         else:
@@ -234,13 +235,14 @@ class Passes:
             iterator._shutdown_workers()
 
 
-def _releasing(arm: Arm) -> Callable[[Any], None]:
-    """Puts back what a changed loader without workers has replaced in this process, once its iterator is gone."""
+def _releasing(arm: Arm, threads: LoopThreads) -> Callable[[Any], None]:
+    """Puts back what a changed loader has replaced in this process, once its iterator is gone."""
     process = os.getpid()
 
     def release(_: Any) -> None:
         if os.getpid() == process:
             arm.release()
+            threads.use(0)
 
     return release
 

@@ -126,7 +126,11 @@ class Trial:
         loader = self.loader_of(iterator)
         if _HELD in vars(iterator) and any(one is iterator for one in vars(loader).values()):
             del vars(iterator)[_HELD]
-        found = self._examined(iterator, loader, plain, plain_iter)
+        try:
+            found = self._examined(iterator, loader, plain, plain_iter)
+        except BaseException:  # the pass is over, or what the script gets is an error
+            self.threads.use(0)
+            raise
         if isinstance(self.orders, InStep):
             self.orders.came(self.number_at(iterator))
         return found
@@ -196,7 +200,8 @@ class Trial:
             try:
                 batch = self.files.during(stretch.draw) if stretch.loader is this.own else stretch.draw()
                 self.told(stretch.loader, stretch.timing)
-                self.threads.use(self.order.loop_threads if stretch.loader is this.other and self.order else 0)
+                ours = stretch.loader is this.other and self.order is not None and self.order.number == this.number
+                self.threads.use(self.order.loop_threads if ours and self.order is not None else 0)
                 return batch
             except StopIteration:
                 if self._over(this, stretch):

@@ -25,7 +25,7 @@ from pipebench.watch.record.program_lines import RankFound
 def _seen(
     *, threads: int = 1, number: int = 1, script: float = 1.0, worker_cores: float = 0.1, wants: float = 0.0,
     foreign: float | None = 0.1, waits: float = 1.0, copied: float = 0.0, turns: int = 100, cores: float = 2.0,
-    ranks: tuple[int, int | None] = (1, 1), own: float = 1.3, waited: float = 0.0,
+    ranks: tuple[int, int | None] = (1, 1), own: float = 1.3, waited: float = 0.0, helped: float = 2.0,
     variables: tuple[str, ...] = ("OMP_NUM_THREADS=1",), **more: Any,
 ) -> Seen:  # fmt: skip
     """A run of 12 s, 10 s of them in loops of `turns` iterations. The rest of the loops is training."""
@@ -37,12 +37,15 @@ def _seen(
     ]  # fmt: skip
     pools = (ThreadPool("script", "torch", threads, "torch.set_num_threads(1)"), ThreadPool("workers", "torch", 1, ""))
     used = replace(host(foreign or 0.0, 2), pools=pools, foreign_cores=foreign, machine_cores=int(cores), own_cores=own)
-    one = loader(loader=number, workers=int(number > 0), script_cores=script)
+    one = loader(loader=number, workers=int(number > 0), script_cores=script, iterations=turns)
     made = [worker(0, cores=worker_cores, busy_s=10.0, core_wait_s=10 * wants, process_cpu_s=1.0)] if number else []
     found = result(one, cores=cores, loaders_in_loop=(number,), workers=made, host=used, **more)
     lines: list[Any] = [
-        ProcessStarted(1, "script", 0), LoopSums(number, 0, 0, 0, turns, turns, [0, 0, 1, 1, 1, 0]),
-        LoopSums(number, 0, turns, 1, 0, 0, [0, 0, 1, 1, 1, 0], core_wait_ns=int(waited * 1e9)),
+        ProcessStarted(1, "script", 0), LoopSums(number, 0, 0, 0, 0, 0, [0] * 6, process_cpu_ns=1),
+        LoopSums(
+            number, 0, 0, 0, turns, turns, [0, 0, 1, 1, 1, 0], process_cpu_ns=2, core_wait_ns=int(waited * 1e9),
+            helper_wait_ns=int(helped * 1e9),
+        ),
         RankFound(0, ranks[0], here=ranks[1]), LibraryThreads(variables=list(variables)),
     ]  # fmt: skip
     account = Account(12.0, tuple(rows), script_cpu_s=12.0)
@@ -71,9 +74,9 @@ def test_beside_it_something_is_worth_a_change() -> None:
     assert not beginning(found).nothing and beginning(found).causes == causes
 
 
-def test_a_loop_without_a_loader_and_a_call_that_sets_it() -> None:
-    (cause,) = few_threads(_seen(number=NO_LOADER, variables=()))
-    assert "process, while" in SENTENCES[cause.code](cause, cause.values, "9.00 s")
+def test_a_loop_without_a_loader() -> None:
+    (cause,) = few_threads(_seen(number=NO_LOADER))
+    assert "process (OMP_NUM_THREADS=1 is set), while" in SENTENCES[cause.code](cause, cause.values, "9.00 s")
 
 
 def test_ranks_of_one_machine_share_the_idle_cores() -> None:
@@ -87,6 +90,7 @@ def test_ranks_of_one_machine_share_the_idle_cores() -> None:
     "how",
     [
         {"threads": 2},
+        {"variables": ()},  # a call sets it
         {"script": 1.4},  # another library computes with threads of its own
         {"script": 0.3},  # it waits for a device that nobody knows, or for other ranks
         {"worker_cores": 0.9},  # workers use the other core,
@@ -113,11 +117,11 @@ def test_the_variable_that_is_set_is_recorded(monkeypatch: pytest.MonkeyPatch) -
 
 def test_threads_that_wait_for_one_another_are_told_with_who_uses_the_cores() -> None:
     (cause,) = many_threads(_seen(threads=2, waited=3.0, worker_cores=0.4, foreign=0.5))
-    assert (cause.s, cause.recoverable_s, cause.values["to_threads"]) == (3.0, 3.0, 1)
+    assert (cause.s, cause.recoverable_s, cause.values["to_threads"]) == (3.0, 2.0, 1)
     assert SENTENCES[cause.code](cause, cause.values, "3.00 s") == (
         "torch has 2 threads in the script's own process and they wait for one another: some of them had no core for "
         "3.00 s. Cores in use, of 2: other processes 0.5, its 1 worker 0.4, the script's own process 1.0. 1 thread "
-        "could save that, and more where operations are small (not tried)."
+        "could save about 2.00 s, and more where operations are small (not tried)."
     )
     assert next_move(move_of_run(None, [cause], 2.0)) == (
         "Next: let torch use 1 thread in the script's own process, beside what else uses its cores: "
@@ -147,6 +151,7 @@ def test_others_leave_so_many_threads() -> None:
         {"waited": 1.0},  # large operations beside a worker wait so long, too
         {"script": 1.6},  # they may need their threads
         {"worker_cores": 0.0, "foreign": 0.0},  # nobody uses their cores
+        {"helped": 0.1},  # no helper has work: they train on one thread
         {"copied": 0.1},  # training is on a device
         {"ranks": (2, None)},
     ],
