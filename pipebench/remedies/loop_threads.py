@@ -3,8 +3,8 @@
 Fewer, where workers or other processes use the cores of some of them, and more, where one trains and cores are idle.
 
 These threads divide each operation, and spin until the last part of it is done. With one of them without a core, small
-operations take up to 100 times as long as with one thread less. Large ones are faster with all threads, also so: what
-it brings is only known by trial. Sums are added up in another order then, so that the last digits differ.
+operations take longer than with one thread less (docs/figures/watch.md). Large ones may be faster with all threads,
+also so: what it brings is only known by trial. Sums are added up in another order then, so that the last digits differ.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _SEVERAL = 2
 _ONE_CORE, _FREE, _MOSTLY = 1.1, 0.5, 0.5  # cores of a script with one thread, cores that idle, and training's time
 _BUSY = 0.95  # of the cores, used by the script with its workers and by others: with fewer, no thread waits
 _MOST = 2.0  # speed-up, for the order of trials: no figure tells how long threads spin, and what that hides
-# The logarithm of the gain, in pairs of one setting (docs/figures/watch.md).
-_VARIES = 0.3
+# The logarithm of the gain. Within minutes, pairs of one setting had 0.13 (docs/figures/watch.md); other load differs.
+_VARIES = 0.2
 _COST = "other last digits of sums"
 
 

@@ -5,8 +5,9 @@ threads bring depends on how large the operations are. So no gain is predicted: 
 allow. Where a call in the script sets it, only `advise` says what more of them bring, because it tries them.
 
 Several threads divide each operation, and wait for the last part of it. They spin while they wait. So where workers or
-other processes use one of their cores, each operation waits until the kernel gives that core back: small models train
-2 to 100 times as fast with fewer threads then. What the kernel counts as waits for a core is the least that this costs.
+other processes use one of their cores, each operation waits until the kernel gives that core back: beside a busy
+process, small models trained more than twice as fast with fewer threads (docs/figures/watch.md). What the kernel counts
+as waits for a core is the least that this costs.
 """
 
 from __future__ import annotations
