@@ -161,6 +161,31 @@ def test_the_script_trains_with_fewer_threads_on_the_changed_loaders_batches_onl
     assert torch.threads == 2
 
 
+@pytest.mark.parametrize("by", ["windows", "passes"])
+def test_a_loop_that_is_left_early_has_the_scripts_own_number_behind_it(
+    by: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, torch: _Torch
+) -> None:
+    world, seen_inside = World(), set[int]()
+    script = Script(tmp_path, monkeypatch, Loader(world, [[one] for one in range(200)]))
+    script.order(1, {"num_workers": 2}, by=by, window_s=5.0, loop_threads=1)
+    for most in range(10, 120, 7):
+        script.one_pass(most, then=lambda number: seen_inside.add(torch.threads))
+        assert torch.threads == 2
+    assert seen_inside == {1, 2}
+
+
+def test_a_new_order_changes_nothing_of_the_batches_of_the_one_before(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, torch: _Torch
+) -> None:
+    world = World()
+    script = Script(tmp_path, monkeypatch, Loader(world, [[one] for one in range(400)]))
+    script.order(1, {"num_workers": 2}, window_s=5.0)
+    orders = {100: lambda: script.order(2, {"num_workers": 2}, window_s=5.0, loop_threads=1)}
+    monkeypatch.setattr(LoopThreads, "check", lambda self, threads: (_ for _ in ()).throw(CannotTry("compiled")))
+    script.one_pass(then=lambda number: orders.get(number, list)())
+    assert torch.set == [] and [one.problem for one in script.failures][-1:] == ["compiled"]
+
+
 def test_the_number_that_the_script_sets_meanwhile_stays(torch: _Torch) -> None:
     found = LoopThreads()
     found.use(1)

@@ -105,3 +105,12 @@ def test_that_there_are_no_workers_is_no_small_cause_where_workers_brought_nothi
     codes = [one.code for one in with_shared(run, tried, 1).account.causes]
     assert codes == ["no-workers"] * left + ["workers-blocked"]
     assert [one.code for one in with_shared(run, tried, 2).account.causes] == ["no-workers", "workers-blocked"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"), [("no-gain", False), ("slower", False), ("unclear", True), ("gain", True)]
+)
+def test_one_thread_of_torch_is_no_cause_if_more_were_tried_and_brought_nothing(outcome, told):
+    tried = Finding(Change("loop_threads", {}, loop_threads=2), outcome, Speedup(1.0, 0.9, 1.1, 0.95))
+    found = with_shared(_run("few-threads"), [tried], 1)
+    assert any(one.code == "few-threads" for one in found.account.causes) is told

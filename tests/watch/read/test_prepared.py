@@ -97,6 +97,22 @@ def test_it_is_a_row_a_phase_and_a_cause_with_its_line() -> None:
     assert "Most of it: augment, called in train.py:62. Doing it in the workers (in the dataset, or in" in text
 
 
+def test_a_loop_that_counts_its_batches_in_each_step_is_told_to_ask_once() -> None:
+    run = Planted()
+    run.loader(**{**TRAINS, "forward": 1400}, cpu=1000)
+    run.worker(busy=0.1, cpu=1.0)
+    counts = ["DataLoader.__len__", "ByLength.__len__", "ByLength._batches"]
+    run.lines.append(_looks(AUGMENTS._replace(functions=counts)))
+    account = run.account()
+    (cause,) = (one for one in account.causes if one.code == "prepare")
+    assert cause.recoverable_s == pytest.approx(0.84)
+    text = said(account)
+    assert text.startswith("The loop asks how long its loader is in each iteration (DataLoader.__len__, called in tr")
+    assert "Asking for it once, before the loop, could save about 840 ms" in text
+    told = next_move(move_of_run(None, [cause], 2.0)) or ""
+    assert told.startswith("Next: ask for len() of the loader once, before the loop (DataLoader.__len__, called in")
+
+
 @pytest.mark.parametrize(("cores", "saved"), [(1, None), (2, 0.84)])
 def test_without_workers_it_is_named_and_what_they_would_save_if_there_are_cores(cores: int, saved: Any) -> None:
     run = Planted()

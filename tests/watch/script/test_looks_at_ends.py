@@ -8,7 +8,7 @@ import pytest
 from looked_at import Client, seen_from_outside
 
 from pipebench.watch.script import loop_looks
-from pipebench.watch.script.loop_looks import RARELY_S
+from pipebench.watch.script.loop_looks import OFTEN_S, RARELY_S
 from pipebench.watch.script.loop_place import place_in
 
 
@@ -75,3 +75,25 @@ def test_after_a_fork_the_looks_before_it_count_too(looker, monkeypatch):
     for _ in range(20):
         of._look_on(threading.Lock(), SimpleNamespace(release=lambda: None))
     assert all(one == loop_looks._AGAIN_S or one >= RARELY_S / 2 for one in each[-10:])
+
+
+@pytest.mark.parametrize(
+    ("turn_s", "each_s", "again_s"),
+    [(1.0, RARELY_S, 0.005), (0.02, RARELY_S, 0.002), (0.001, RARELY_S, 0.0005), (0.007, OFTEN_S, 0.0007),
+     (0.03, OFTEN_S, None)],
+)  # fmt: skip
+def test_a_second_look_comes_while_the_same_work_may_go_on(turn_s, each_s, again_s, looker, monkeypatch):
+    """Frequent looks are neighbours in long iterations."""
+    of, each = looker.of, []
+    of.each_s, of._turn_s = each_s, turn_s
+    monkeypatch.setattr(loop_looks, "_FIRST", 0)
+
+    def waits(stop, seconds):
+        each.append(seconds)
+        return len(each) == 10
+
+    monkeypatch.setattr(of, "_waits", waits)
+    monkeypatch.setattr(of, "_look", lambda again=False: None)
+    of._look_on(threading.Lock(), SimpleNamespace(release=lambda: None))
+    found = {round(one, 6) for one in each if one < each_s / 2}
+    assert found == ({again_s} if again_s else set())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing.connection
 import queue
 import sys
 import threading
@@ -206,3 +207,12 @@ def test_a_thread_that_does_not_wait_is_met(planted, frame, met):
     assert planted.of.met == met
     planted.of.look(1, {LOOP: planted.frames[LOOP]})
     assert planted.of.met == met
+
+
+def test_the_thread_that_sends_indices_to_a_worker_is_none_of_the_script() -> None:
+    """Beside it, Python may call the looking thread soon: else no look finds short work in Python."""
+    found = BusyThreads(made_up_recording(), Switching())
+    found.look(None, {FEEDER: _frame_in(multiprocessing.connection.__file__)})
+    assert not found.met
+    found.look(None, {FEEDER: _frame_in("/home/me/feeder.py")})
+    assert found.met
