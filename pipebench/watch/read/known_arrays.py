@@ -252,6 +252,11 @@ ARRAYS = (
         ),
         beside=("tolist",),
         sure=False,
+        alone=(
+            "Of lists of numbers or arrays, torch.tensor takes each one by itself. Convert what is kept",
+            "once, when it is stored: np.asarray(x, dtype=np.float32). Then a batch is",
+            "torch.from_numpy(np.stack(...)).",
+        ),
     ),
     Known(
         re.compile(r"\bself\.\w+\.index\("),

@@ -73,13 +73,9 @@ def many_threads(seen: Seen) -> Iterable[Cause]:
     helpers = min(waited, for_helpers_s(seen, one))
     if script is None or not waited or waited < _HELD_UP * seen.loops_s or helpers < _HELPERS * seen.loops_s:
         return
-    workers, host = seen.workers(one), seen.result.host
+    workers = seen.workers(one)
     used, taken = sum(map(cores_of, workers)), seen.result.taken_cores
-    others = taken if here == 1 else max(0.0, taken - (host.sibling_cores if host is not None else 0.0))
-    wanted = min(len(workers), used + waited_for(workers))
-    if here > 1 and host is not None and not host.sibling_cores:
-        others = 0.0  # what is not known to be of other ranks may be of these
-    left = (cores - others) / here - wanted
+    left = (cores - _of_strangers(seen, here)) / here - min(len(workers), used + waited_for(workers))
     fewer = min(threads - 1, max(1, floor(left + 0.5)))
     if (used + taken < _OTHERS and threads <= cores) or _trains_on(seen, one, script) > _USES * fewer:
         return
@@ -88,6 +84,15 @@ def many_threads(seen: Seen) -> Iterable[Cause]:
         "foreign_cores": taken, "usable_cores": cores, "ranks": here, "core_s": waited,
     }  # fmt: skip
     yield Cause("many-threads", waited, helpers, one.loader, values)
+
+
+def _of_strangers(seen: Seen, here: int) -> float:
+    """The cores that processes outside of the job use. What is not known to be of its other ranks may be."""
+    taken, host = seen.result.taken_cores, seen.result.host
+    siblings = host.sibling_cores if host is not None else 0.0
+    if here == 1:
+        return taken
+    return max(0.0, taken - siblings) if siblings else 0.0
 
 
 def _trains_on(seen: Seen, one: LoaderResult, script: float) -> float:

@@ -55,6 +55,15 @@ def test_else_the_line_with_most_of_it_is_named(lines: list[LineLooks], line: in
     assert found.get("slow_line") == line and "title" not in found
 
 
+def test_a_replay_buffer_of_lists_is_told_to_keep_arrays() -> None:
+    makes = LineLooks("/home/me/replay.py", "Replay.sample", 3, "", 40)
+    found = slow_line(
+        [makes], text=lambda file, line: "return [torch.tensor(column) for column in columns]" * (line == 3)
+    )
+    assert (found["title"], found["slow_line"]) == ("tensors of arrays, not of lists", 3)
+    assert "Convert what is kept once, when it is stored: np.asarray(x, dtype=np.float32)." in str(found["how"])
+
+
 def test_what_only_holds_of_a_dataset_is_not_said() -> None:
     line = LineLooks("a/replay.py", "load", 1, "sentence_transformers.SentenceTransformer.encode", 40)
     assert "title" not in slow_line([line], text=lambda file, at: "z = encoder.encode(texts)\n" if at == 1 else "")
