@@ -101,5 +101,18 @@ def optimiser(values: Any, part: str) -> str:
 def training(one: Cause, values: Any, part: str) -> str:
     """The sentence on training itself, which took `part`."""
     first = f" Its first iteration took {seconds(values['first_s'])} of that, once." if "first_s" in values else ""
-    more = f"{first}{in_loop.seen_in(values)}{_few_samples(values)}"
+    more = f"{first}{in_loop.seen_in(values)}{_few_samples(values)}{_other_threads(values)}"
     return f"Training itself took {part}, {in_loop.most_of_training(values, one.s)}.{more}"
+
+
+def _other_threads(values: Any) -> str:
+    """What is said of torch's threads, where only a trial tells whether another number is faster."""
+    if "to_threads" not in values:
+        return ""
+    tries = f"`pipebench advise` tries {values['to_threads']}."
+    if "idle_cores" in values:
+        return (
+            f" torch has 1 thread in the script's own process, by a call there, while {values['idle_cores']:.1f} of "
+            f"{values['usable_cores']:g} cores are idle: {tries}"
+        )
+    return f" Some of torch's {values['threads']} threads had no core for {seconds(values['core_s'])}: {tries}"

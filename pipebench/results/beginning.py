@@ -20,13 +20,15 @@ _LOADING = (
 _ONCE = ("before-loops", "after-loops", "outside-loops")
 _APART = ("memory-growth", "sync-points")  # said besides the first cause, whatever their size
 _MOST_CAUSES, _BESIDE_FIRST = 2, 0.2
+_FAR_MORE = 3.0  # times what the first cause could save: then what comes once before the loops is said, too
 _SMALL = 0.05  # of the run between its first loop and the end of its last one
 
 
 class Beginning(NamedTuple):
     """What the text of a watched run begins with, and its code.
 
-    What is done between the loops is said, too, where it took at least as long as the first cause, or is the next move.
+    What is done between the loops is said, too, where it took at least as long as the first cause, or is the next move;
+    and what comes before them, where it took much longer.
     Before causes that could all save little of the run, training comes, or what is done between the loops: see
     `small_beside`.
 
@@ -69,6 +71,7 @@ def beginning(found: WatchResult) -> Beginning:
     elif in_loops:
         moved = found.next_move is not None and found.next_move.action == "do-less-between"
         said += [one for one in between if moved or one.s >= in_loops[0].ranked_s]
+        said += [one for one in causes if one.code == "before-loops" and one.s >= _FAR_MORE * in_loops[0].ranked_s]
     said = [*said, *(one for one in causes if one.code in _APART)]
     if not in_loops and not any(one.code in ("outside-loops", "memory-growth") for one in causes):
         return Beginning("training" if limit == "training" else "nothing-to-gain", tuple(said), nothing=True)

@@ -82,6 +82,13 @@ def test_what_could_save_little_of_the_run_comes_after_training_and_as_little():
     assert "could save about 25.0 s" in said and "Training itself" not in said
 
 
+@pytest.mark.parametrize(("saved", "told"), [(9.0, True), (11.0, False)])
+def test_what_comes_before_the_loops_is_said_too_if_it_takes_much_longer(saved, told):
+    waits = replace(WAIT, s=saved, recoverable_s=saved)
+    said = " ".join(str(one) for one in watch_account.causes(_run("data", waits, ONCE)))
+    assert ("Imports, data set and model, before the first loop, took 30.0 s" in said) is told
+
+
 def test_beside_which_parts_all_causes_are_small():
     def parts(*causes):
         return [one.code for one in small_beside(_run("data", *causes).account)]

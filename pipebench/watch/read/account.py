@@ -213,8 +213,8 @@ def _on_cores(row: AccountRow, spent: Sequence[int], turns: int, alone: MadeInLo
     """What workers could save of making batches in a loop of so many iterations, with the times `spent`.
 
     With any number of workers, the loop takes what the cores need for all that its process does now, as far as it is no
-    spinning. If that is not known, the loop's own work counts as one core. Start-up and the end of a pass have no
-    batches to make.
+    spinning, and training has what one worker leaves. If that is not known, the loop's own work counts as one core.
+    Start-up and the end of a pass have no batches to make.
     """
     if row.code != "make-batch":
         return row
@@ -225,7 +225,7 @@ def _on_cores(row: AccountRow, spent: Sequence[int], turns: int, alone: MadeInLo
     else:
         made_s = alone.share * row.s
         trained_s = without_spinning(alone.script_cores * loop_s - made_s, cores * rest_s, turns)
-        least_s = (made_s + trained_s) / cores
+        least_s = max((made_s + trained_s) / cores, trained_s / max(1.0, cores - alone.share))
     return _at_most(row, max(0.0, loop_s - max(rest_s, least_s)))
 
 

@@ -43,7 +43,7 @@ from pipebench.watch.read.pass_causes import LARGE_ONCE, dataset_anew, sampler, 
 from pipebench.watch.read.slower_steps import slower_steps
 from pipebench.watch.read.small_batches import small_batches
 from pipebench.watch.read.stalls import period_of, waits_of
-from pipebench.watch.read.torch_threads import few_threads, many_threads
+from pipebench.watch.read.torch_threads import few_threads, many_threads, other_threads
 from pipebench.watch.read.untrained import validation
 from pipebench.watch.read.warming import warming
 from pipebench.watch.read.without_workers import no_workers
@@ -381,7 +381,9 @@ def causes(run: Run, result: WatchResult, account: Account, grown: Mapping[int, 
     found = with_slow_lines((cause for kind in KINDS for cause in kind(seen)), result, account)
     large = [one for one in found if _large(seen, one)]
     large = [replace(one, on_device=one.on_device or seen.on_device) for one in large or held_up(seen)]
-    return (*sorted(large, key=_place), *memory(seen), *training(seen), *once(seen))
+    hint = {} if any(one.code == "many-threads" for one in large) else other_threads(seen)
+    trained = (replace(one, values={**one.values, **hint}) for one in training(seen))
+    return (*sorted(large, key=_place), *memory(seen), *trained, *once(seen))
 
 
 def _place(one: Cause) -> tuple[int, bool, float, float]:

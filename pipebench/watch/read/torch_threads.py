@@ -31,6 +31,7 @@ _ONE_CORE = 1.1  # with what other threads of the process do: more is a library 
 _COMPUTES = 0.8  # of its time, training uses a core: else it waits for a device or for other ranks
 _LEAST_S = 0.002  # an iteration: shorter ones have operations that threads do not make faster
 _HELD_UP = 0.15  # of the loops, for a core: large operations lose up to 0.1 beside a worker, and need their threads
+_LACKS = 0.1  # the same, where it is only said that fewer threads may be worth a trial
 _OTHERS = 0.1  # of a core, used by workers and other processes: less holds up nobody
 _HELPERS = 0.05  # of the loops: helpers that want a core so seldom do hardly any work, as in small operations
 _USES = 1.35  # cores for each thread that would be left: a script that uses more may need its threads
@@ -38,6 +39,22 @@ _USES = 1.35  # cores for each thread that would be left: a script that uses mor
 
 def few_threads(seen: Seen) -> Iterable[Cause]:
     """Training that takes most of the loops on one core, because torch has one thread there, beside idle cores."""
+    yield from (one for one in _few_threads(seen) if "set_by" in one.values)
+
+
+def other_threads(seen: Seen) -> dict[str, str | int | float]:
+    """What else the number of threads may bring, as values of another cause; none if there is no sign of that.
+
+    A call in the script sets one thread: most who write one have tried it. Or some of several threads wait for a core,
+    and only the size of operations, which is not known, says whether fewer are faster.
+    """
+    found = (one.values for one in _few_threads(seen) if "set_by" not in one.values)
+    lacking = (one.values for one in _many_threads(seen, _LACKS) if "uses" in one.values)
+    names = ("threads", "to_threads", "idle_cores", "usable_cores", "core_s")
+    return next(({one: values[one] for one in names if one in values} for values in (*found, *lacking)), {})
+
+
+def _few_threads(seen: Seen) -> Iterable[Cause]:
     spent = {one.loader: seen.s(*_PHASES, loader=one.loader) for one in seen.in_loop if one.training}
     whole, host, here = sum(spent.values()), seen.result.host, _ranks_here(seen)
     if whole < _MOST * seen.loops_s or not whole or host is None or here is None or _on_device(seen):
@@ -52,18 +69,21 @@ def few_threads(seen: Seen) -> Iterable[Cause]:
     idle = _idle(seen, script)
     if idle < _FREE * here or _of_others(seen, host) >= _FREE or spent[one.loader] < _LEAST_S * batches:
         return
-    threads, by = 1 + max(1, round(idle / here)), _set_by(seen)
-    if not by:
-        return  # a call in the script: most who write one have tried it
+    threads = 1 + max(1, round(idle / here))
     values: dict[str, str | int | float] = {
         "threads": 1, "to_threads": threads, "idle_cores": idle, "usable_cores": seen.result.usable_cores,
-        "ranks": here, **by,
+        "ranks": here, **_set_by(seen),
     }  # fmt: skip
     yield Cause("few-threads", whole, whole * (1 - 1 / min(threads, 1 + idle / here)), one.loader, values)
 
 
 def many_threads(seen: Seen) -> Iterable[Cause]:
     """Training whose threads wait for one another, because others use their cores or they are more than the cores."""
+    yield from (one for one in _many_threads(seen, _HELD_UP) if "uses" not in one.values)
+
+
+def _many_threads(seen: Seen, held_up: float) -> Iterable[Cause]:
+    """Where threads without a core hold training up for this share of the loops. `uses`: it may need them all."""
     threads, here = threads_of_torch(seen.result), _ranks_here(seen)
     one = max((each for each in seen.in_loop if each.training), key=lambda each: each.iterations, default=None)
     if threads < _SEVERAL or here is None or one is None or _on_device(seen):
@@ -71,18 +91,20 @@ def many_threads(seen: Seen) -> Iterable[Cause]:
     cores, script = seen.result.usable_cores, seen.script_cores(one)
     waited = without_core_s(seen, one) if script is not None else 0.0
     helpers = min(waited, for_helpers_s(seen, one))
-    if script is None or not waited or waited < _HELD_UP * seen.loops_s or helpers < _HELPERS * seen.loops_s:
+    if script is None or not waited or waited < held_up * seen.loops_s or helpers < _HELPERS * seen.loops_s:
         return
     workers = seen.workers(one)
     used, taken = sum(map(cores_of, workers)), seen.result.taken_cores
     left = (cores - _of_strangers(seen, here)) / here - min(len(workers), used + waited_for(workers))
     fewer = min(threads - 1, max(1, floor(left + 0.5)))
-    if (used + taken < _OTHERS and threads <= cores) or _trains_on(seen, one, script) > _USES * fewer:
+    if used + taken < _OTHERS and threads <= cores:
         return
     values: dict[str, str | int | float] = {
         "threads": threads, "to_threads": fewer, "workers": one.workers, "cores_used": used, "script_cores": script,
         "foreign_cores": taken, "usable_cores": cores, "ranks": here, "core_s": waited,
     }  # fmt: skip
+    if waited < _HELD_UP * seen.loops_s or _trains_on(seen, one, script) > _USES * fewer:
+        values["uses"] = 1
     yield Cause("many-threads", waited, helpers, one.loader, values)
 
 

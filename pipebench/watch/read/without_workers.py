@@ -30,9 +30,17 @@ def no_workers(seen: Seen) -> Iterable[Cause]:
             values |= {"kept_open": 1} if one.kept_open else {}
             values |= _besides(seen.result, one)
             spent, saved = seen.s(*rows, loader=one.loader), seen.saved(*rows, loader=one.loader)
+            if not waits and _costs_more_to_hand_over(seen.result, one):
+                saved = 0.0
             many = None if waits else _many_tensors(seen.result, one)
             code = "no-workers" if many is None else "many-tensors"
             yield Cause(code, spent, saved, one.loader, values | (many or {}))
+
+
+def _costs_more_to_hand_over(result: WatchResult, one: LoaderResult) -> bool:
+    """Whether a worker would need longer to hand a batch over than it takes to make it: then none saves anything."""
+    costs = next((its for its in result.costs if its.loader == one.loader), None)
+    return costs is not None and (costs.tensors or 0.0) < _MANY and hand_off_s(costs) >= costs.made_s
 
 
 def _besides(result: WatchResult, one: LoaderResult) -> dict[str, str | int | float]:

@@ -10,13 +10,13 @@ from made_up_loop import host, loader, result, worker
 
 from pipebench.render.watch_causes import SENTENCES
 from pipebench.render.watch_verdict import next_move
-from pipebench.results.account import Account, AccountRow
+from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.beginning import beginning
 from pipebench.results.host_use import ThreadPool
 from pipebench.watch.read.gather import NO_LOADER, Process, Run, ShownTime
 from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.read.of_causes import Seen
-from pipebench.watch.read.torch_threads import few_threads, many_threads
+from pipebench.watch.read.torch_threads import few_threads, many_threads, other_threads
 from pipebench.watch.record import thread_pools
 from pipebench.watch.record.lines import LibraryThreads, LoopSums, ProcessStarted
 from pipebench.watch.record.program_lines import RankFound
@@ -158,3 +158,24 @@ def test_others_leave_so_many_threads() -> None:
 )
 def test_nothing_is_said_where_fewer_threads_may_not_help(how: dict[str, Any]) -> None:
     assert [*many_threads(_seen(**{"threads": 2, "waited": 3.0, "worker_cores": 0.5, **how}))] == []
+
+
+def test_where_only_a_trial_can_tell_the_sentence_on_training_says_so() -> None:
+    """A script that uses more cores than would be left, and one thread by a call in the script."""
+    beside = _seen(threads=2, waited=3.0, worker_cores=0.5, script=1.6)
+    assert [*many_threads(beside)] == [] and other_threads(beside)["to_threads"] == 1
+    told = SENTENCES["training"](
+        _training(**other_threads(beside)), _training(**other_threads(beside)).values, "9.00 s"
+    )
+    assert told.endswith("Some of torch's 2 threads had no core for 3.00 s: `pipebench advise` tries 1.")
+    called = other_threads(_seen(variables=()))
+    told = SENTENCES["training"](_training(**called), _training(**called).values, "9.00 s")
+    assert told.endswith(
+        "torch has 1 thread in the script's own process, by a call there, while 0.8 of 2 cores are idle: `pipebench "
+        "advise` tries 2."
+    )
+    assert other_threads(_seen()) == other_threads(_seen(threads=2, waited=0.5)) == {}
+
+
+def _training(**values: Any) -> Cause:
+    return Cause("training", 9.0, values={"phase": "backward", "phase_s": 5.0, **values})

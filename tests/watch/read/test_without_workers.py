@@ -56,3 +56,15 @@ def test_the_account_says_what_saves_the_making_of_batches(tensors: float | None
     told = with_one_tensor(Account(4.0, rows), replace(found, loaders=(loader,), costs=(costs,)))
     assert told is not None and told.rows[1] == rows[1]
     assert (told.rows[0].reason, told.rows[0].recoverable_s) == (reason, saved)
+
+
+@pytest.mark.parametrize(("hand_over_s", "saved"), [(0.001, 1.0), (0.09, 0.0)])
+def test_nothing_is_saved_where_a_worker_needs_longer_to_hand_over_than_to_make(
+    hand_over_s: float, saved: float
+) -> None:
+    found = watched()
+    loader = replace(found.loaders[0], workers=0)
+    costs = replace(made(cpu=0.01, workers=0), tensors=2.0, hand_over_s=hand_over_s, loader=loader.loader)
+    account = Account(9.0, (AccountRow("make-batch", 3.0, loader.loader, 1.0, "more-overlap"),))
+    seen = Seen(None, replace(found, loaders=(loader,), costs=(costs,)), account, {})  # type: ignore[arg-type]
+    assert next(iter(no_workers(seen))).recoverable_s == saved
