@@ -57,6 +57,9 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
     if action is None:
         if move is None and first.values.get("core_s") and "stage" in first.values:
             return _of_cause(first, usable_cores)
+        if first.code == "sampler" and (move is None or move.wait_part != first.code):
+            each_s = float(first.values.get("s_per_batch", 0.0)) or None
+            move = NextMove("shorten-wait-part", usable_cores, wait_part=first.code, wait_part_s=each_s)
         same = move is not None and move.wait_part == first.code
         return replace(move, **place) if same and move is not None else move
     if action == "make-stage-cheaper":

@@ -121,3 +121,12 @@ def test_what_training_may_need_itself_is_no_setting() -> None:
     """Validation may be another use of a model, and then its cause says so in a value of its own."""
     move = move_of_run(None, [Cause("validation", 4.0, 3.0, 2, {"kept": 1, "waits_s": 3.0})], 2.0)
     assert move is not None and move.setting is None
+
+
+@pytest.mark.parametrize("move", [None, NextMove("set-num-workers", 2.0, to_workers=1)])
+def test_a_sampler_that_costs_most_is_the_next_step_also_without_workers(move):
+    values = {"s_per_batch": 0.01, "function": "Sorted.__iter__", "file": "train.py", "line": 7}
+    said = next_move(move_of_run(move, [Cause("sampler", 9.0, 9.0, 1, values), Cause("no-workers", 8.0, 2.0, 1)], 2.0))
+    assert (
+        said == "Next: make the sampler faster (Sorted.__iter__, train.py:7). Now this takes 10.0 ms of each iteration."
+    )
