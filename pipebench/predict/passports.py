@@ -114,7 +114,7 @@ def foreign_known(watched: WatchResult) -> bool:
 def _main(watched: WatchResult, advice: Advice | None, loader: int | None) -> LoopCosts | None:
     """The costs of `loader`, or of the one that the advice or the verdict is about; else of the first one."""
     if loader is not None:
-        return next((one for one in watched.costs if one.loader == loader), None)
+        return watched.costs_of(loader)
     wanted = [advice.loader if advice is not None else None, getattr(watched.verdict, "loader", None)]
     for number in wanted:
         found = next((one for one in watched.costs if one.loader == number), None)

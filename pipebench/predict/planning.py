@@ -137,9 +137,8 @@ def checked(passport: Passport) -> Iterator[Check]:
     yield Check(costs.workers, costs.prefetch_factor, "samples_per_s", measured, now)
     for one in passport.tried:
         setting = Setting(one.workers, one.prefetch_factor, passport.cores, others)
-        speedup = (
-            simulate(beside_workers(costs, one.workers, passport.cores), setting).batches_per_s * costs.samples / now
-        )
+        then = beside_workers(costs, one.workers, passport.cores)
+        speedup = simulate(then, setting).batches_per_s * costs.samples / now
         yield Check(one.workers, one.prefetch_factor, "speedup", one.speedup, speedup)
 
 

@@ -13,10 +13,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pipebench.predict.asked import cores_beside, crowds
 from pipebench.remedies.seen import Seen, without_share
 from pipebench.remedies.source import sources
 from pipebench.results.advice import Change, Finding, Rewrite
+from pipebench.watch.read.moves import threads_beside, threads_of_torch, waited_for
 
 PLACE = 1
 GROUP = "loop-threads"
@@ -48,7 +48,14 @@ def _more(seen: Seen) -> Change | None:
     told, script = seen.cause("few-threads"), seen.loader.script_cores
     idle = seen.cores - (script or 0.0) - _used(seen) - _taken(seen)
     trains = 1 - seen.wait_share
-    if seen.device or _count(seen) != 1 or script is None or script > _ONE_CORE or idle < _FREE or trains < _MOSTLY:
+    if (
+        seen.device
+        or threads_of_torch(seen.watched) != 1
+        or script is None
+        or script > _ONE_CORE
+        or idle < _FREE
+        or trains < _MOSTLY
+    ):
         return None
     threads = 1 + max(1, round(idle))
     most = without_share(trains * (1 - 1 / threads))
@@ -57,11 +64,10 @@ def _more(seen: Seen) -> Change | None:
 
 def beside(seen: Seen, workers: int) -> int:
     """The threads that so many first workers leave to training, if it uses their cores now; 0: it may have all."""
-    costs = next((one for one in seen.watched.costs if one.loader == seen.loader.loader), None)
-    if costs is None or not crowds(costs, workers, seen.cores):
-        return 0
-    fewer = max(1, math.floor(cores_beside(costs, workers, seen.cores) + 0.5))
-    return fewer if fewer < threads_of(seen) else 0
+    fewer = (
+        threads_beside(seen.watched, seen.loader, workers, seen.cores) if not seen.workers and not seen.device else None
+    )
+    return fewer or 0
 
 
 def with_threads(seen: Seen, change: Change, threads: int) -> Change:
@@ -78,19 +84,13 @@ def with_threads(seen: Seen, change: Change, threads: int) -> Change:
 
 def threads_of(seen: Seen) -> int:
     """How many threads torch has in the script's own process; 0: one, it is not known, or a device does the work."""
-    found = 0 if seen.device else _count(seen)
+    found = 0 if seen.device else threads_of_torch(seen.watched)
     return found if found >= _SEVERAL else 0
-
-
-def _count(seen: Seen) -> int:
-    pools = seen.watched.host.pools if seen.watched.host is not None else ()
-    return next((one.threads for one in pools if one.where == "script" and one.name == "torch"), 0)
 
 
 def _used(seen: Seen) -> float:
     """The cores that its workers use, or would if they were free."""
-    wanted = sum(one.busy_share * one.core_wait_s / one.busy_s for one in seen.its_workers if one.busy_s)
-    return min(seen.workers, sum(one.cores or 0.0 for one in seen.its_workers) + wanted)
+    return min(seen.workers, sum(one.cores or 0.0 for one in seen.its_workers) + waited_for(seen.its_workers))
 
 
 def _taken(seen: Seen) -> float:

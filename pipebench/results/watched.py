@@ -340,6 +340,10 @@ class WatchResult:
     warmup_iterations: int = 0
     settled_iterations: int | None = None
 
+    def costs_of(self, loader: int) -> LoopCosts | None:
+        """The costs of a loader's loop (None: too little of it was recorded)."""
+        return next((one for one in self.costs if one.loader == loader), None)
+
     @property
     def taken_cores(self) -> float:
         """The usable cores that others use. They use other cores first: processes those of the machine, and ranks those

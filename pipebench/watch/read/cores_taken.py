@@ -31,7 +31,7 @@ def cores_taken(seen: Seen) -> Iterable[Cause]:
     cores = seen.result.usable_cores
     for one in seen.in_loop:
         workers = seen.workers(one)
-        costs = next((its for its in seen.result.costs if its.loader == one.loader), None)
+        costs = seen.result.costs_of(one.loader)
         used, script, taken = _users(seen, one)
         if costs is None or script is None or min(len(costs.cpu_s), len(costs.step_s)) < FEW or not used:
             continue

@@ -155,7 +155,7 @@ def lacking(result: WatchResult, main: LoaderResult) -> Lacking | None:
 
 def room_of(result: WatchResult, main: LoaderResult) -> Room:
     """What there is for more workers, as far as it was recorded."""
-    host, costs = result.host, next((one for one in result.costs if one.loader == main.loader), None)
+    host, costs = result.host, result.costs_of(main.loader)
     ranks = 1 if host is None else host.ranks
     free = None if host is None or host.free_bytes is None else host.free_bytes / ranks
     ahead, batches = (PREFETCH_FACTOR, None) if costs is None else (costs.prefetch_factor, costs.turns)
@@ -216,15 +216,17 @@ def lives_on(main: LoaderResult) -> bool:
     return main.passes > 1 and not main.again
 
 
-def threads_beside(result: WatchResult, main: LoaderResult, workers: int) -> int | None:
+def threads_beside(result: WatchResult, main: LoaderResult, workers: int, cores: float | None = None) -> int | None:
     """The threads that training may have beside so many workers, where it uses their cores now. None: it does not.
 
-    With more, its threads would wait for one another, see `torch_threads`.
+    With more, its threads would wait for one another, see `torch_threads`. `cores` are those of this rank (None: its
+    part of the usable ones).
     """
-    costs = next((one for one in result.costs if one.loader == main.loader), None)
+    costs = result.costs_of(main.loader)
     if costs is None:
         return None
-    cores = result.usable_cores / (result.host.ranks if result.host is not None else 1)
+    if cores is None:
+        cores = result.usable_cores / (result.host.ranks if result.host is not None else 1)
     fewer = max(1, math.floor(cores_beside(costs, workers, cores) + 0.5))
     return fewer if crowds(costs, workers, cores) and threads_of_torch(result) > fewer else None
 

@@ -63,7 +63,7 @@ def pace(found: WatchResult, steps: int) -> Pace:
     idle_s = None if found.device_idle is None else found.device_idle.s_per_iteration * each
     if slowest is None or not loads_s:
         return Pace(idle_s=idle_s)
-    costs = next((one for one in found.costs if one.loader == slowest.loader), None)
+    costs = found.costs_of(slowest.loader)
     error = None if costs is None else _relative_error(costs)
     return Pace(loads_s, None if error is None else error * loads_s, _own_wait_s(found) * each, idle_s)
 
@@ -75,7 +75,7 @@ def _loads_s(found: WatchResult, loader: LoaderResult) -> float:
     if not batches or not sum(busy_s):
         return 0.0
     made_s, uneven = sum(busy_s) / batches, max(busy_s) / fmean(busy_s)
-    costs = next((one for one in found.costs if one.loader == loader.loader), None)
+    costs = found.costs_of(loader.loader)
     if costs is not None:  # these are without the first batches, in which libraries set themselves up
         made_s = costs.made_s + costs.core_wait_s + costs.between_s
     pickles_s = found.hand_off.serialise_s_per_batch if found.hand_off is not None else 0.0

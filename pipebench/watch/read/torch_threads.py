@@ -119,7 +119,7 @@ def _of_strangers(seen: Seen, here: int) -> float:
 
 def _trains_on(seen: Seen, one: LoaderResult, script: float) -> float:
     """The cores that training uses. Workers go on meanwhile: beside them, it is those of the script in its loop."""
-    costs = next((its for its in seen.result.costs if its.loader == one.loader), None)
+    costs = seen.result.costs_of(one.loader)
     return script if one.workers or costs is None else step_cores(costs)
 
 

@@ -39,7 +39,7 @@ def no_workers(seen: Seen) -> Iterable[Cause]:
 
 def _costs_more_to_hand_over(result: WatchResult, one: LoaderResult) -> bool:
     """Whether a worker would need longer to hand a batch over than it takes to make it: then none saves anything."""
-    costs = next((its for its in result.costs if its.loader == one.loader), None)
+    costs = result.costs_of(one.loader)
     return costs is not None and (costs.tensors or 0.0) < _MANY and hand_off_s(costs) >= costs.made_s
 
 
@@ -66,7 +66,7 @@ def with_one_tensor(account: Account | None, result: WatchResult) -> Account | N
 
 def _many_tensors(result: WatchResult, one: LoaderResult) -> dict[str, str | int | float] | None:
     """The tensors of a batch, and the seconds that it takes to make it and to hand it over. None: workers can help."""
-    costs = next((its for its in result.costs if its.loader == one.loader), None)
+    costs = result.costs_of(one.loader)
     if costs is None or (costs.tensors or 0.0) < _MANY or hand_off_s(costs) < costs.made_s:
         return None
     return {"tensors": costs.tensors or 0.0, "make_s": costs.made_s, "hand_off_s": hand_off_s(costs)}

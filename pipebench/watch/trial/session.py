@@ -200,8 +200,8 @@ class Trial:
             try:
                 batch = self.files.during(stretch.draw) if stretch.loader is this.own else stretch.draw()
                 self.told(stretch.loader, stretch.timing)
-                ours = stretch.loader is this.other and self.order is not None and self.order.number == this.number
-                self.threads.use(self.order.loop_threads if ours and self.order is not None else 0)
+                order = self.order if stretch.loader is this.other else None
+                self.threads.use(order.loop_threads if order is not None and order.number == this.number else 0)
                 return batch
             except StopIteration:
                 if self._over(this, stretch):
