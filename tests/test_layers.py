@@ -47,8 +47,8 @@ HOUSE = {
     "watch.script": "made dividing nested_columns held_models described lost_workers wait_parts arrivals "
     "training_device device_idle main_thread own_steps passes unused_gradients line_counts phases backward ranks "
     "loop_place own_python own_line frozen_modules unused_graphs full_collections switching busy_threads look_counts "
-    "around_loop forks loop_looks watched_next loop_spans without_loader left_on gradient_rows optimisers relays "
-    "same_samples spawned_workers transfers iterators webdataset_loader",
+    "around_loop forks start_looks loop_looks watched_next loop_spans without_loader left_on gradient_rows optimisers "
+    "relays same_samples spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting leaving alike dealing in_step edits examining memo asked compared chains row_pieces "
     "row_code indexing pictures arms loop_threads stretches open_files passes session patching",
@@ -58,9 +58,9 @@ HOUSE = {
     "collectives bound bound_of_ranks known_row known_files known_arrays known_table known_lines lines_around "
     "opened_again needless drilled line_runs hand_off script_cpu costs over_time loop_clock host_use known_move moves "
     "moves_of_run locks prepared account verdict waiting stalls series each_loader growing "
-    "of_causes slow_line drawn_lines full_collections cores_taken pass_causes given_by_each in_vain small_batches "
-    "torch_threads after_model own_lines beside_model untrained loop_causes without_workers warming slower_steps "
-    "frozen_modules busy_threads causes notes summary one_of_ranks "
+    "of_causes slow_line drawn_lines full_collections cores_taken pass_causes once given_by_each in_vain small_batches "
+    "torch_threads after_model own_lines small_steps beside_model untrained loop_causes without_workers warming "
+    "slower_steps frozen_modules busy_threads causes notes summary one_of_ranks "
     "rank_pace ranks rank_groups programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",

@@ -71,8 +71,8 @@ def check_script(argv: Sequence[str], context: click.Context) -> None:
             f"{printable(first)} is a program, and {name} runs a Python script",
             f"name the script, or put -- before a command: pipebench {name} -- {printable(program)} ...",
         )
-    if first.endswith(".ipynb"):
-        notebook, script = (printable(shlex.quote(one)) for one in (first, first.removesuffix(".ipynb") + ".py"))
+    if first.lower().endswith(".ipynb"):
+        notebook, script = (printable(shlex.quote(one)) for one in (first, first[: -len(".ipynb")] + ".py"))
         raise UsageError(
             f"{printable(first)} is a notebook, and {name} runs Python files",
             f"make one: jupyter nbconvert --to script {notebook}; then: pipebench {name} {script}. Inside a notebook, "

@@ -227,7 +227,7 @@ def _killed(before: int | None, now: int | None) -> str:
         return "the kernel does so when memory runs out: see dmesg, and use fewer workers or a smaller batch"
     if now > before:
         return "memory ran out, as the kernel counted: use fewer workers or a smaller batch, or raise the limit"
-    return "the kernel counted no lack of memory, so another process killed it: see what limits or ends processes here"
+    return "the kernel counted no lack of memory, so a process killed it: see what limits or ends processes here"
 
 
 def _died(number: int, worker: Any, notebook: Notebook) -> WorkerFailure:

@@ -79,7 +79,8 @@ def preparing(values: Any, part: str) -> str:
         return _length(values, part)
     if "rests" in values:
         return f"Waiting in the loop itself, before the model, took {part}.{_most(values)}"
-    return f"Work on batches in the loop itself, before the model, took {part}.{_most(values)}"
+    said = f"Work on batches in the loop itself, before the model, took {part}.{_most(values)}"
+    return said + (_inside(values) if values.get("function") else "")
 
 
 def python_loops(values: Any, part: str, saved_s: float | None) -> str:
@@ -90,6 +91,18 @@ def python_loops(values: Any, part: str, saved_s: float | None) -> str:
     return (
         f"{said} Tensor operations in their place, or workers as far as they need no output of the model, could save "
         f"up to {seconds(saved_s)} (predicted, not tried)."
+    )
+
+
+def many_operations(values: Any, part: str, saved_s: float) -> str:
+    """The sentence on a Python loop over small operations of torch in forward, which took `part`."""
+    first, last = values["line"], values["last"]
+    lines = f"{code_place(values['file'], first)}{f'–{last}' if last > first else ''}"
+    where = f"{values['function']} ({lines})" if "function" in values else lines
+    return (
+        f"Small operations of torch in a Python loop of forward took {part}, with the same share of the backward: "
+        f"lines of {where} run up to {values['times']:,} times an iteration. Operations on all steps at once could "
+        f"save up to {seconds(saved_s)} (predicted, not tried)."
     )
 
 
@@ -132,6 +145,27 @@ def _of_phase(values: Any, end: str) -> str:
 def between(values: Any, part: str) -> str:
     """The sentence on work between the loops, which took `part`."""
     return f"Between the loops (checkpoints, other work) it took {part}.{_most(values)}"
+
+
+def before_first(values: Any, saved_s: float, part: str) -> str:
+    """The sentence on what is done before the first loop, which took `part`, with the place of most of it."""
+    parts = []
+    if values.get("line"):
+        function = values.get("function")
+        where = f"{function} ({_where(values)})" if function else _where(values)
+        parts.append(f"{percent(values['share'])} of it {where}")
+    if "imports" in values:
+        parts.append(f"{percent(values['imports'])}{'' if parts else ' of it'} imports")
+    said = f"Imports, data set and model, before the first loop, took {part}, once{': ' if parts else ''}"
+    said += f"{', '.join(parts)}."
+    if "title" not in values:
+        return said
+    alike = " and lines like it, which are" if values.get("slow_alike") else " is"
+    place = code_place(values["slow_file"], values["slow_line"])
+    return (
+        f"{said} {place}{alike} known to be slow: a change to {values['title']} could save up to {seconds(saved_s)} "
+        "(not tried)."
+    )
 
 
 def in_validation(values: Any) -> str:

@@ -145,14 +145,21 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
         f"do in tensor operations what Python loops do between the model and backward{_or_in_workers(move)}"
     ),
     "prepare-in-workers": lambda move: (
-        f"do the work on batches before the model in the workers of loader {move.loader}: in its dataset, or in "
-        "collate_fn" + (f", with {setting('num_workers', move.made_by, move.to_workers)}" if move.to_workers else "")
+        f"do the work on batches before the model{'' if move.title else _called(move)} in the workers of loader "
+        f"{move.loader}: in its dataset, or in collate_fn"
+        + (f", with {setting('num_workers', move.made_by, move.to_workers)}" if move.to_workers else "")
     ),
     "make-batches-cheaper": _batches,
     "do-less-between": lambda move: (
         f"do the work between the loops{at(move)} less often, or at less cost; or once, before them, if it gives the "
         f"same each time. Now it takes {seconds(move.took_s or 0.0)} of the run"
     ),
+    "fewer-operations": lambda move: (
+        f"replace the loop over small operations of torch{at(move)} by operations on all steps at once, as far as "
+        "a step needs no result of the one before: a product of matrices, einsum, cumsum, a convolution, or a layer "
+        "that has the loop inside, as nn.GRU"
+    ),
+    "do-less-before": lambda move: f"do less before the first loop{at(move)}, or keep what it gives in a file",
     "pad-to-longest": lambda move: (
         f"pad each batch of loader {move.loader} to its longest sample (in collate_fn), not to a fixed length"
     ),

@@ -193,7 +193,8 @@ def _contents(result: WatchResult) -> list[Part]:
         held = ", ".join(_held(one.content, own_iteration_s(result, one) or whole))
         if padded := [*([held] if held else []), *_padded(one.content)]:
             samples = f"{one.content.samples:,.1f}".removesuffix(".0")
-            made.append(f"A batch of loader {one.loader} has {samples} samples: {'. '.join(padded)}.")
+            plural = "" if samples == "1" else "s"
+            made.append(f"A batch of loader {one.loader} has {samples} sample{plural}: {'. '.join(padded)}.")
     return made
 
 

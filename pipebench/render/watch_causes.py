@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pipebench.render import in_loop, of_cores, of_passes, of_training, worker_moves
@@ -14,6 +15,7 @@ from pipebench.results.account import LITTLE, Cause
 from pipebench.units import counted, lasting, percent, seconds, size
 
 _WORTH = 0.05  # of making batches: what workers may save of it
+_NEARLY_ALL = 0.9  # of work in a loop: where workers save so much, how it gets cheaper is not said
 
 
 def _sampler(one: Cause, values: Any, part: str) -> str:
@@ -36,16 +38,20 @@ def _in_workers(values: Any) -> str:
     if "rests" in values:
         return "A source that has each batch ready by then (a faster one, or one that works further ahead)"
     where = "Doing it in the workers (in the dataset, or in collate_fn)"
-    if "more_workers" not in values:
-        return where
-    return f"{where}, with {setting('num_workers', values.get('made_by', ''), values['more_workers'])},"
+    more, threads = values.get("more_workers"), values.get("to_threads")
+    besides = [setting("num_workers", values.get("made_by", ""), more)] if more else []
+    besides += [f"torch.set_num_threads({threads}) in the script"] if threads else []
+    return f"{where}, with {' and '.join(besides)}," if besides else where
 
 
-def _without_loader(one: Cause, values: Any) -> str:
-    """What could be saved of batches that a loop makes itself."""
-    if "rests" in values:
+def _prepared(one: Cause, values: Any) -> str:
+    """What could be saved of batches that a loop makes itself, or makes ready."""
+    workers = float(values.get("workers_s", one.saving_s))
+    if "rests" in values or "length" in values or ("no_loader" not in values and workers >= _NEARLY_ALL * one.s):
         return saving(one, _in_workers(values))
-    workers, said = values.get("workers_s", one.saving_s), f" Making it cheaper could save up to {seconds(one.s)}"
+    said = f" Making it cheaper could save up to {seconds(one.s)}"
+    if "no_loader" not in values:
+        return saving(replace(one, recoverable_s=workers), _in_workers(values)) + f"{said} (not tried)."
     if workers >= LITTLE * one.s:
         more = f" (num_workers={values['more_workers']})" if "more_workers" in values else ""
         said += f"; making batches in the workers of a DataLoader{more}, beside the training, about {seconds(workers)}"
@@ -80,7 +86,7 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
     if "by_thread" in values:
         return (
             f"Waiting for batches took {part}: loader {one.loader} has no workers, and one thread beside the loop "
-            f"makes them{stage_named(values)}." + saving(one, more) + in_loop.shared(values)
+            f"makes them{stage_named(values)}." + saving(one, more, "up to") + in_loop.shared(values)
         )
     saved = float(values.get("workers_s", one.saving_s or 0.0))
     threads, cores = values.get("to_threads"), values.get("usable_cores", 0)
@@ -274,9 +280,10 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     ),
     "prepare": lambda one, values, part: (
         in_loop.preparing(values, part)
-        + (_without_loader(one, values) if "no_loader" in values else saving(one, _in_workers(values)))
+        + _prepared(one, values)
     ),
     "python-loops": lambda one, values, part: in_loop.python_loops(values, part, one.recoverable_s),
+    "many-operations": lambda one, values, part: in_loop.many_operations(values, part, one.saving_s),
     "own-lines": lambda one, values, part: in_loop.own_lines(values, part, one.recoverable_s or 0.0),
     "small-batches": of_training.small_batches,
     "few-threads": of_cores.few_threads,
@@ -348,6 +355,6 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "optimiser": lambda one, values, part: of_training.optimiser(values, part),
     "training": of_training.training,
     "outside-loops": lambda one, values, part: in_loop.between(values, part),
-    "before-loops": lambda one, values, part: f"Imports, data set and model, before the first loop, took {part}, once.",
+    "before-loops": lambda one, values, part: in_loop.before_first(values, one.saving_s, part),
     "after-loops": lambda one, values, part: f"After its last loop it took {part}, once.",
 }  # fmt: skip

@@ -79,7 +79,7 @@ _CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE")
 RAN_OUT = "Memory ran out, as the kernel counted: use fewer workers or smaller batches, or raise the limit."
 _OF_MEMORY = {
     "ran-out": RAN_OUT,
-    "enough": "The kernel counted no lack of memory, so another process killed it.",
+    "enough": "The kernel counted no lack of memory, so a process killed it: another one, or it did so itself.",
     "unknown": "The kernel does so when memory runs out, but it does not say here whether it did: see dmesg.",
 }
 _CAUSES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from pipebench.render.run_moves import IN_WORKERS, OF_RUN, at, cheaper_hand_off, fewer_tensors
@@ -183,6 +184,8 @@ def next_move(move: NextMove | None) -> str | None:
     if move.line_share is None or (of_loop and not move.title):
         return _first_move(move)
     first = _line_first(move, f"{percent(move.line_share)} of {_WHOLE.get(move.action, 'making samples')}")
+    if move.action == "prepare-in-workers":
+        return f"Next: {first} Or {(_first_move(move) or '').removeprefix('Next: ')}"
     if of_loop:
         return f"Next: {first}" + (f" Or {IN_WORKERS.format(move.to_workers)}." if move.to_workers else "")
     if move.action == "make-stage-cheaper":
@@ -205,6 +208,8 @@ def _line_first(move: NextMove, share: str) -> str:
 # moves about lines of a loop itself -> what their share is of
 _WHOLE = {
     "make-batches-cheaper": "making batches",
+    "prepare-in-workers": "this work",
+    "do-less-before": "what comes before the first loop",
     "less-python": "the Python work before backward",
     "do-less-in-the-loop": "this work",
     "do-less-in-validation": "this work",
@@ -258,7 +263,7 @@ _NEW_WORKERS = ("load-validation-faster", "prepare-in-workers")  # moves that ma
 # moves to which no command of ours adds anything
 _KNOWN = (
     "keep-less", "vectorise", "less-python", "switch-off", "collect-less", "end-gradients", "divide-stream",
-    "do-less-in-validation", "ask-length-once",
+    "do-less-in-validation", "ask-length-once", "do-less-before", "fewer-operations",
 )  # fmt: skip
 # what `pipebench advise` tries on the running training
 _TRIED = {
@@ -267,6 +272,7 @@ _TRIED = {
 }  # fmt: skip
 
 
+_TRIES_FROM_S = 20.0  # of the loops: `advise` watches for six seconds, and then tries some windows of seconds
 _AFTER_DATA = ("backward", "optimiser")  # the largest phase of a loop: then data is not what to look for
 
 
@@ -278,7 +284,8 @@ def next_command(result: WatchResult, *, of_command: bool) -> str | None:
     found = result.verdict
     own = fitting(result.started) if result.started else None if of_command else "train.py"  # a report may lack it
     if found.limit == "nothing-watched" and own and result.started and not (of_command or result.status or found.lacks):
-        return None if own.startswith("--") else f"Then: `pipebench watch -- python {own}` watches what it starts, too."
+        others = f"If it starts other programs: `pipebench watch -- python {own}` watches these, too."
+        return None if own.startswith("--") else others
     if (rank := next((one.values for one in result.notes if one.code == ONE_OF_RANKS), None)) is not None:
         return f"This is rank {rank['rank']} of {rank['of']}. {_of_all_ranks(None if of_command else own)}"
     first = next(iter(result.account.causes), None) if result.account is not None else None
@@ -306,7 +313,7 @@ def _of_judged(result: WatchResult, own: str | None, of_command: bool) -> str | 
     """The next command for a loop whose data were judged. What is tried or replayed needs a loop that trains."""
     found, move = result.verdict, result.next_move
     if move is not None and move.action in _TRIED and own is not None and found.trains:
-        return f"Then: `pipebench advise {own}` tries what helps while it trains."
+        return f"Then: `pipebench advise {own}` tries what helps while it trains.{_if_longer(result)}"
     if move is not None and move.stage_kind in _OWN_STAGES:
         return f"Then: `pipebench run --stage {move.stage_kind}` compares ways to do it on this machine."
     if not found.trains or (move is not None and (move.action in _KNOWN or move.title)):
@@ -319,6 +326,14 @@ def _of_judged(result: WatchResult, own: str | None, of_command: bool) -> str | 
         bound = f"`pipebench watch --bound --yes-discard-weights {own}`"
         return f"Then: {bound} measures how much faster training could be. It spoils the weights."
     return None
+
+
+def _if_longer(result: WatchResult) -> str:
+    """What is said where training was over before anything could have been tried."""
+    loops_s = result.account.loops_s if result.account is not None else math.inf
+    if loops_s >= _TRIES_FROM_S:
+        return ""
+    return f" For that, let it train for half a minute or more: here, the loops took {seconds(loops_s)}."
 
 
 def _saw_device(result: WatchResult) -> bool:

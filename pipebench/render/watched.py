@@ -29,7 +29,8 @@ def whole(
     lacking: frozenset[str] = frozenset(),
 ) -> str:
     """The report at the end of a run, as text. Its last line says what is known about the error of its figures."""
-    parts = [*_all(result, command, full), *foot(calibration, full)]
+    seen = command is not None or result.verdict.limit != "nothing-watched"
+    parts = [*_all(result, command, full), *(foot(calibration, full) if seen else ())]
     made = screen.whole(parts, width) if full else screen.fitted(parts, width, "", screen.OF_RUN)
     return layout.text(made, width=width, colour=colour, lacking=lacking)
 

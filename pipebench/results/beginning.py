@@ -28,7 +28,7 @@ class Beginning(NamedTuple):
     """What the text of a watched run begins with, and its code.
 
     What is done between the loops is said, too, where it took at least as long as the first cause, or is the next move;
-    and what comes before them, where it took much longer.
+    and what comes before them, where it took much longer, or first, if a change there could save more.
     Before causes that could all save little of the run, training comes, or what is done between the loops: see
     `small_beside`.
 
@@ -71,7 +71,10 @@ def beginning(found: WatchResult) -> Beginning:
     elif in_loops:
         moved = found.next_move is not None and found.next_move.action == "do-less-between"
         said += [one for one in between if moved or one.s >= in_loops[0].ranked_s]
-        said += [one for one in causes if one.code == "before-loops" and one.s >= _FAR_MORE * in_loops[0].ranked_s]
+        first_s = in_loops[0].ranked_s
+        start = [one for one in causes if one.code == "before-loops"]
+        said = [*(one for one in start if one.saving_s > first_s), *said]
+        said += [one for one in start if one.saving_s <= first_s and one.s >= _FAR_MORE * first_s]
     said = [*said, *(one for one in causes if one.code in _APART)]
     if not in_loops and not any(one.code in ("outside-loops", "memory-growth") for one in causes):
         return Beginning("training" if limit == "training" else "nothing-to-gain", tuple(said), nothing=True)

@@ -48,8 +48,8 @@ class NextMove:
     called there, `by` is its name. `rests`: there, the loop needs no core, but waits. `needed`: by its name, training
     needs what it does in each step, as an average of weights. `grows`: it takes longer and longer through each pass.
 
-    Of "make-batches-cheaper", and of "less-python" with a `title`, `line` is where most of that work is, and
-    `line_share` its part of it; `to_workers` is set if workers of a DataLoader would save much of it.
+    Of "make-batches-cheaper" and "do-less-before", and of "less-python" with a `title`, `line` is where most of that
+    work is, and `line_share` its part of it; `to_workers` is set if workers of a DataLoader would save much of it.
 
     `title` and `how` are of a line of the dataset that is known to be slow, at `line` of `function` (0: of a neural
     network that the dataset runs): what is written in its place, and how. It takes `line_share` of the time in which
@@ -67,6 +67,7 @@ class NextMove:
         "keep-less", "make-dataset-once", "read-without-lock", "keep-outputs", "free-the-interpreter", "vectorise",
         "less-python", "switch-off", "no-workers", "validate-less-often", "larger-batches", "collect-less",
         "end-gradients", "validate-in-larger-batches", "do-less-in-validation", "more-threads", "make-batches-cheaper",
+        "do-less-before", "fewer-operations",
         "do-less-between", "fewer-torch-threads", "ask-length-once",
     ]  # fmt: skip
     usable_cores: float

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import shlex
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from pipebench.watch.with_block import WatchedBlock, Watching
 
 
 class _Said(Exception):
-    """An exception that a notebook shows as these lines, without a traceback. Without lines it only ends the cells."""
+    """An exception that a notebook shows as these lines, without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return [*self.args]
@@ -61,11 +63,30 @@ def _run(shell: Any, line: str, cell: str) -> WatchedBlock:
     except ValueError as error:
         options.error(str(error))
     chosen = options.parse_args(words)
-    with Watching(functions=tuple(chosen.span), warmup=chosen.warmup) as seen:
+    with Watching(functions=tuple(chosen.span), warmup=chosen.warmup) as seen, _not_shown(shell) as lines:
         done = shell.run_cell(cell)
     if chosen.name:
         shell.user_ns[chosen.name] = seen.result
-    if not done.success:  # its traceback was shown; the cells below must not run
-        shell.displayhook(seen.result)
-        raise _Said
-    return seen.result
+    if done.success:
+        return seen.result
+    shell.displayhook(seen.result)
+    raise _as_shown(done.error_in_exec or done.error_before_exec or _Said(), lines)
+
+
+@contextlib.contextmanager
+def _not_shown(shell: Any) -> Iterator[list[str]]:
+    """Keeps the lines of a traceback that IPython would show, until the cell around ends with the same error."""
+    lines: list[str] = []
+    plain = shell._showtraceback  # all its ways to show one end there, also those of a kernel
+    shell._showtraceback = lambda kind, error, shown: lines.extend(map(str, shown))
+    try:
+        yield lines
+    finally:
+        shell._showtraceback = plain
+
+
+def _as_shown(error: BaseException, lines: list[str]) -> BaseException:
+    """The error of the cell, which IPython shows by these lines: without our frames. The cells below do not run."""
+    with contextlib.suppress(AttributeError, TypeError):  # a class may allow no attributes
+        error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]
+    return error

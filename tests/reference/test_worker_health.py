@@ -40,7 +40,7 @@ def test_a_killed_worker_is_named_with_its_signal_and_its_last_sample():
     ("counts", "said"),
     [
         ((3, 4), "memory ran out, as the kernel counted"),
-        ((3, 3), "another process killed it"),
+        ((3, 3), "so a process killed it"),
         ((None, 4), "see dmesg"),
     ],
 )

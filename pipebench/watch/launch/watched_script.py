@@ -29,6 +29,7 @@ from pipebench.watch.script.loop_spans import LoopSpans
 from pipebench.watch.script.optimisers import watch_optimisers
 from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.script.ranks import PROCESS_GROUP, watch_process_group
+from pipebench.watch.script.start_looks import StartLooker
 from pipebench.watch.script.transfers import COMPILING, TRACING, leave_out, watch_compiling
 from pipebench.watch.script.watched_next import watch_next
 from pipebench.watch.script.webdataset_loader import WEBLOADER, watch_webloader
@@ -61,6 +62,7 @@ class WatchedScript:
         self.spans = LoopSpans(self.loop)
         self.trying = self._trying() if settings.trial else None
         self.looker: LoopLooker | None = None
+        self.start_looker = StartLooker(self.recording)
         names = {
             *library_calls.MODULES,
             DATALOADER,
@@ -89,6 +91,7 @@ class WatchedScript:
         _here.append(self.recording.pid)
         self.recording.patches.on_undo(self.imports.uninstall)
         self.spans.install()
+        self.recording.guarded("looking at the start of the script", self.start_looker.begin)
         self.recording.guarded("watching imports", self.imports.install)
         self.recording.guarded("watching what was imported", self.recording.patches.rebind)
 
@@ -130,6 +133,7 @@ class WatchedScript:
         watch_dataloader(self.loaders, module)
 
     def _looks_by(self, looker: LoopLooker) -> None:
+        looker.before_first = self.start_looker.end
         looker.early, looker.gradients = self.loop.early, self.loop.gradients
         looker.trains = self.loop.trains.__contains__
         self.loop.gradients.walks = True
@@ -184,6 +188,7 @@ class WatchedScript:
             yield "ending what was tried", self.trying.end
         if self.bound is not None:
             yield "ending the bound", self.bound.rest
+        yield "ending the looks at the start", self.start_looker.end
         if self.looker is not None:
             yield "ending the looks at the loop", self.looker.end
         if recording.on:

@@ -21,7 +21,6 @@ from pipebench.watch.read.given_by_each import given_by_each
 from pipebench.watch.read.growing import Grown
 from pipebench.watch.read.hand_off import one_by_one
 from pipebench.watch.read.host_use import worker_threads
-from pipebench.watch.read.in_loop import between_loops
 from pipebench.watch.read.in_vain import HALF, fields_in_vain, not_needed
 from pipebench.watch.read.known_move import with_slow_lines
 from pipebench.watch.read.locks import at_lock
@@ -38,10 +37,12 @@ from pipebench.watch.read.moves import (
 from pipebench.watch.read.moves import busy as busy_of
 from pipebench.watch.read.moves_of_run import FIRST
 from pipebench.watch.read.of_causes import MATTERS, Seen, stage_values, without_core_s
+from pipebench.watch.read.once import once
 from pipebench.watch.read.own_lines import in_python
-from pipebench.watch.read.pass_causes import LARGE_ONCE, dataset_anew, sampler, start_up
+from pipebench.watch.read.pass_causes import dataset_anew, sampler, start_up
 from pipebench.watch.read.slower_steps import slower_steps
 from pipebench.watch.read.small_batches import small_batches
+from pipebench.watch.read.small_steps import many_operations
 from pipebench.watch.read.stalls import period_of, waits_of
 from pipebench.watch.read.torch_threads import few_threads, many_threads, other_threads
 from pipebench.watch.read.untrained import validation
@@ -320,16 +321,6 @@ def _large(seen: Seen, one: Cause) -> bool:
     return one.s >= least > 0 and one.recoverable_s != 0.0
 
 
-def once(seen: Seen) -> Iterable[Cause]:
-    """What is done once in a run, or between its loops, if it is a large part of the run."""
-    told = sum(one.s for one in dataset_anew(seen))
-    large = {"large": 1} if not told and seen.s("outside-loops") >= LARGE_ONCE * seen.loops_s else {}
-    for code, least in (("outside-loops", MATTERS), ("before-loops", LARGE_ONCE), ("after-loops", LARGE_ONCE)):
-        between = code == "outside-loops"
-        if (spent := seen.s(code)) - told * between >= least * seen.account.wall_s:
-            yield Cause(code, spent, values=between_loops(seen.run) | large if between else {})
-
-
 def memory(seen: Seen) -> Iterable[Cause]:
     """Memory of workers that grows steadily, if it would end within a day, and within 100 times the run.
 
@@ -362,8 +353,8 @@ KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
     left_on, given_by_each, start_up, dataset_anew, warming, validation, sampler, hand_off, _plain("pin", "pin"),
     _plain("host-to-device", "host-to-device", on_device=True), preparing, padding, callbacks, slower_steps,
     full_collections, optimiser, frozen_modules, unused_gradients, busy_threads, python_loops, in_python, spans,
-    small_batches, fields_in_vain, few_threads, no_workers, competing, short_of_cores, cores_taken, waiting,
-    many_threads,
+    many_operations, small_batches, fields_in_vain, few_threads, no_workers, competing, short_of_cores, cores_taken,
+    waiting, many_threads,
 )  # fmt: skip
 
 

@@ -27,7 +27,9 @@ _OF_SAMPLE = 8  # runs for each sample of a batch: fewer may be one for each sam
 _SMALL_S, _TINY_S = 40e-6, 8e-6  # of one: what takes longer may work on many elements, or be all of a sample
 _FILLS = 0.2  # of a row, in a Python loop: then a list that becomes an array there is what the loop fills
 _NUMERIC = ("numpy", "torch", "builtins", "random", "math")
-_OF_MODEL = re.compile(r"\.grad\b|parameters\(|\.data\b|state_dict\(|\bparam\w*\b")
+_OTHER = re.compile(  # weights, and the clock: a loop that waits works on no elements
+    r"\.grad\b|parameters\(|\.data\b|state_dict\(|\bparam\w*\b|\btime\.|perf_counter|monotonic|\bsleep\("
+)
 _CONVERTED = re.compile(r"\b(?:\w*[Tt]ensor|array|asarray)\(\s*(\w+)\s*[,)]")
 _GIVES = re.compile(r"\s*((?:[A-Za-z_]\w*\s*,\s*)*[A-Za-z_]\w*)\s*=(?!=)(.*)")
 _OVER = re.compile(r"\s*(?:async\s+)?(?:for\s+(.*?)\s+in\b|while\b).*")
@@ -52,7 +54,7 @@ class Counts(NamedTuple):
         if runs is None or runs.times < _MANY or runs.each_s > _SMALL_S:
             return False
         alike = per == "sample" or runs.times >= _OF_SAMPLE * self.samples or runs.each_s <= _TINY_S
-        return alike and not _OF_MODEL.search(text) and line.calls.partition(".")[0] in ("", *_NUMERIC)
+        return alike and not _OTHER.search(text) and line.calls.partition(".")[0] in ("", *_NUMERIC)
 
 
 NO_COUNTS = Counts({"sample": {}, "batch": {}, "iteration": {}}, 1.0)

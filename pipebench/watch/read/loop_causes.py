@@ -13,6 +13,7 @@ from pipebench.watch.read.growing import grown_in_passes
 from pipebench.watch.read.in_loop import Apart, as_values, needed_in_each, place_besides
 from pipebench.watch.read.like_a_device import like_a_device
 from pipebench.watch.read.line_runs import counts_of
+from pipebench.watch.read.moves import threads_beside
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.own_lines import seen_in_forward
 from pipebench.watch.read.prepared import ROW, idle_of, moved, prepared
@@ -112,14 +113,20 @@ def preparing(seen: Seen) -> Iterable[Cause]:
                 values["more_workers"] = saves.workers
                 values |= {"made_by": one.made_by} if one.made_by else {}
             saved = seen.saved(ROW, loader=one.loader)
+            early = (early for line in seen.run.looks(one.loader) for early in line.early_lines)
+            counts = counts_of(seen.run, one.loader)
+            inside = {} if told.rests else slow_line(early, counts)  # no line makes a source give batches sooner
+            values |= inside
             if one.loader == NO_LOADER:  # workers need a loader: to make it cheaper comes first, and saves all at most
                 values |= {"no_loader": 1, "workers_s": saved or 0.0}
-                early = (early for line in seen.run.looks(one.loader) for early in line.early_lines)
-                counts = counts_of(seen.run, one.loader)
-                values |= {} if told.rests else slow_line(early, counts)  # no line makes a source give batches sooner
                 saved = spent
-            elif saved is not None and saved < MATTERS * seen.loops_s and spent < _LARGE * seen.loops_s:
-                continue  # workers would save hardly anything: it is a part of training
+            elif saved is not None:
+                values["workers_s"] = saved
+                saved = max(saved, float(inside["line_share"]) * spent) if "title" in inside else saved
+                if saved < MATTERS * seen.loops_s and spent < _LARGE * seen.loops_s:
+                    continue  # workers would save hardly anything: it is a part of training
+            threads = None if one.workers else threads_beside(seen.result, one, int(values.get("more_workers", 1)))
+            values |= {} if threads is None else {"to_threads": threads}
             yield Cause(ROW, spent, saved, one.loader, values)
 
 

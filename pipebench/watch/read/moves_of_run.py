@@ -17,6 +17,7 @@ _OF_RUN = {
     "dataset-anew": "make-dataset-once", "shared-lock": "read-without-lock",
     "validation": "load-validation-faster", "callbacks": "do-less-in-the-loop", "prepare": "prepare-in-workers",
     "python-loops": "vectorise", "own-lines": "less-python", "left-on": "switch-off",
+    "many-operations": "fewer-operations",
     "garbage-collection": "collect-less", "small-batches": "larger-batches", "few-threads": "more-threads",
     "many-threads": "fewer-torch-threads",
     "padding": "pad-to-longest", "unequal-lengths": "batch-by-length", "few-cores": "use-all-cores",
@@ -28,6 +29,7 @@ _OF_RUN = {
     "frozen-module": "keep-outputs", "unused-gradients": "end-gradients",
     "busy-thread": "free-the-interpreter",
     "loading-takes-cores": "make-stage-cheaper", "outside-loops": "do-less-between",
+    "before-loops": "do-less-before",
 }  # fmt: skip
 _PLACE = ("function", "by", "file", "line")
 _ONLY_KNOWN = ("callbacks", "validation", "sampler")  # causes with another remedy than their line
@@ -41,7 +43,7 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
     What may be a wait for a device stands behind the others, as in the report. None: no cause could save anything that
     matters to the run, so the move does not matter either.
     """
-    first = next((one for code in FIRST for one in causes if one.code == code), None) or _largest(causes)
+    first = next((one for code in FIRST for one in causes if one.code == code), None) or _largest(causes, move)
     if first is None:
         return None
     action = "no-workers" if "saved_s" in first.values else _OF_RUN.get(first.code)
@@ -79,9 +81,16 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
     )
 
 
-def _largest(causes: Sequence[Cause]) -> Cause | None:
-    """The cause that could save most of the run; what is done between the loops could save all, if it is much."""
+def _largest(causes: Sequence[Cause], move: NextMove | None) -> Cause | None:
+    """The cause that could save most of the run; what is done between the loops could save all, if it is much.
+
+    A cheaper stage, where that is the step for slow loading, saves no more than its share of it.
+    """
     first, saved = largest_saving(causes), {"large", "line"}
+    if first is not None and first.code not in _OF_RUN and move is not None and move.action == "make-stage-cheaper":
+        other = largest_saving(one for one in causes if one.code in _OF_RUN and not one.doubtful)
+        part_s = float(first.values.get("stage_share", 1.0)) * first.saving_s
+        first = other if other is not None and other.saving_s > part_s else first
     between = [one for one in causes if one.code == "outside-loops" and saved <= set(one.values)]
     return next((one for one in between if first is None or one.s >= first.saving_s), first)
 
@@ -92,7 +101,8 @@ def _of_line(one: Cause) -> dict[str, Any]:
     Where there is another remedy, as to do work less often, a line of which nothing is known is not told.
     """
     values: Any = one.values
-    if "line_share" not in values or (one.code in _ONLY_KNOWN and "title" not in values):
+    other = one.code in _ONLY_KNOWN or (one.code == "prepare" and "no_loader" not in values)
+    if "line_share" not in values or (other and "title" not in values):
         return {}
     known = {"title": values["title"], "how": (values["how"],)} if "title" in values else {}
     known |= {"alike": True} if values.get("slow_alike") else {}

@@ -14,7 +14,7 @@ from pipebench.watch.read.account import START_REASONS
 from pipebench.watch.read.beside_model import beside_model, shares_loop
 from pipebench.watch.read.gather import NO_LOADER, Run, loaders_found
 from pipebench.watch.read.of_causes import MATTERS, Seen
-from pipebench.watch.record.lines import LoaderFound
+from pipebench.watch.record.lines import LoaderFound, PassBegun
 
 _LARGE = 0.2  # of the loops: less is usual, if it hardly waits
 _FEWER = 2  # times as many samples in a batch of training: then small batches of validation are mentioned
@@ -106,4 +106,7 @@ def _how_often(seen: Seen, row: AccountRow) -> dict[str, float]:
     passes = row.passes or 0
     if passes < 2 or passes <= sum(one.passes for one in training) or row.s < _LARGE * seen.loops_s:
         return {}
-    return {"every": sum(map(seen.batches, training)) / passes, "seldom_s": row.s * (passes // 2) / passes}
+    trained = min((line.begin for one in training for line in seen.run.turns(one.loader)), default=0)
+    begun = [one.begin for one in seen.run.of_loader(PassBegun, row.loader)] if row.loader is not None else []
+    among = sum(begin > trained for begin in begun) or passes  # without those before the first step, as a check has
+    return {"every": sum(map(seen.batches, training)) / among, "seldom_s": row.s * (passes // 2) / passes}

@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import NamedTuple, TypeAlias
 
 from pipebench.watch.record.line import line
+from pipebench.watch.record.trial_lines import LineLooks
 
 
 @line
@@ -103,4 +104,20 @@ class OwnSteps:
     steps: list[OwnStep] = field(default_factory=list)
 
 
-ProgramLine: TypeAlias = ProgramStarted | RankFound | CoresAllowed | LeftOn | OwnSteps | GradientRows | ProgramFailed
+@line
+class StartLooks:
+    """Where the main thread was before its first loop, in so many looks from `begin` to `end`.
+
+    `lines` are the innermost ones of the user's own; looks that found none are in `looks` only. If the process forked
+    before its first loop, `end` is the fork.
+    """
+
+    begin: int
+    end: int
+    looks: int
+    lines: list[LineLooks] = field(default_factory=list)
+
+
+ProgramLine: TypeAlias = (
+    ProgramStarted | RankFound | CoresAllowed | LeftOn | OwnSteps | GradientRows | ProgramFailed | StartLooks
+)

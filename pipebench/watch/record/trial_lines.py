@@ -129,7 +129,8 @@ class LoopLooks:
     gradients. `drawn` has the innermost lines of the user's own in looks at the sampler. Of a loop without a loader,
     `outside_looks` found the thread in a loop around it, before a backward: the time since the looks before them adds
     up to `outside_ns`. These are looks `BETWEEN` passes, too. `early_lines` are of the early looks, whatever they find
-    at work, and `besides` those of looks besides waiting and training.
+    at work, and `besides` those of looks besides waiting and training. `forward_lines` are all innermost ones of
+    `forward_looks`, whatever they call.
     """
 
     loader: int
@@ -149,6 +150,7 @@ class LoopLooks:
     outside_ns: int = 0
     early_lines: list[LineLooks] = field(default_factory=list)
     besides: list[LineLooks] = field(default_factory=list)
+    forward_lines: list[LineLooks] = field(default_factory=list)
 
 
 class ThreadLooks(NamedTuple):

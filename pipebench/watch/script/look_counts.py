@@ -70,6 +70,7 @@ class OfLoader:
     lines: Counter[OwnLine] = field(default_factory=Counter)
     drawn: Counter[OwnLine] = field(default_factory=Counter)
     early_lines: Counter[OwnLine] = field(default_factory=Counter)
+    forward_lines: Counter[OwnLine] = field(default_factory=Counter)
     besides: Counter[OwnLine] = field(default_factory=Counter)
     frozen: FrozenModules = field(default_factory=FrozenModules)
     graphs: UnusedGraphs = field(default_factory=UnusedGraphs)
@@ -94,10 +95,16 @@ class OfLoader:
         ]
         lines, drawn, *others = (
             [LineLooks(*one, looks) for one, looks in list(found.items())]
-            for found in (self.lines, self.drawn, self.early_lines, self.besides)
+            for found in (self.lines, self.drawn, self.early_lines, self.besides, self.forward_lines)
         )
         looks = self.forward_looks, self.later_looks, *modules, lines, collected, *self.graphs.take(), drawn
         return LoopLooks(loader, self.file, self.turns, places, *looks, self.outside_looks, self.outside_ns, *others)
+
+    def count_forward(self, at_work: OwnLine | None, inner: OwnLine | None) -> None:
+        """Counts a look between the model's first call and the backward, with its lines: see `LoopLooks`."""
+        self.forward_looks += 1
+        count_line(self.lines, at_work)
+        count_line(self.forward_lines, inner)
 
     def count_inner(self, key: Key, path: Sequence[tuple[CodeType, int]]) -> None:
         """Counts the innermost line of a look that found the loop before the model, or besides training."""

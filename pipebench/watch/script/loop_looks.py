@@ -54,7 +54,7 @@ from pipebench.watch.script.loop_place import (
     own_calls,
     taking,
 )
-from pipebench.watch.script.own_line import OwnLine, line_of_sampler, own_line, works_apart
+from pipebench.watch.script.own_line import OwnLine, innermost_line, line_of_sampler, own_line, works_apart
 from pipebench.watch.script.own_python import placed
 from pipebench.watch.script.switching import Switching
 from pipebench.watch.script.unused_gradients import UnusedGradients
@@ -83,6 +83,7 @@ class LoopLooker:
 
     def __init__(self, recording: Recording, each_s: float) -> None:
         self.recording, self.each_s = recording, each_s
+        self.before_first: Callable[[], None] = lambda: None  # called when the first loop begins
         self.early: Callable[[int], bool] = lambda loader: False
         self.trains: Callable[[int], bool] = lambda loader: False
         self.gradients = UnusedGradients()
@@ -101,7 +102,8 @@ class LoopLooker:
         self._on = self._runs = False
         self._of: dict[int, OfLoader] = {}
         self._before: tuple[Key, int, int, int] | None = None
-        self._line: OwnLine | None = None  # where the present look found Python at work, if that is before a backward
+        # of the present look, if it is before a backward: where Python is at work, and the innermost line
+        self._lines: tuple[OwnLine | None, OwnLine | None] = None, None
         self._apart = False  # whether it did besides the model, in a loop that has not trained
         self._looks = self._searched = 0  # so far, by the threads before each fork, too
         self._due = self._used = 0  # of the next look: its moment, and what the loop's thread needs until then at most
@@ -231,6 +233,7 @@ class LoopLooker:
         clock: Any = getattr(time, "pthread_getcpuclockid", None)
         self._clock = clock(self._thread) if clock is not None else None
         self._native = threading.get_native_id()
+        self.before_first()
         self.others.follow(self._thread, self._native)
         pauses_at_forks(self)
 
@@ -284,7 +287,9 @@ class LoopLooker:
         passed_ns = self._around.passes(again)
         self._in_model_or_sampler(loop, place, frame, again)
         early = loop is not None and place is not None and not again and self.early(loop.loader)
-        self._line = own_line(frame, loop.frame, loop.inside) if loop is not None and early else None
+        self._lines = None, None
+        if loop is not None and early:
+            self._lines = own_line(frame, loop.frame, loop.inside), innermost_line(frame, loop.frame)
         self._apart = loop is not None and self._works_apart(loop, place, frame)
         iterated = loop.loader if loop is not None and loop.loader != BETWEEN else None
         self.others.look(iterated, frames)
@@ -383,8 +388,7 @@ class LoopLooker:
             note_first(own.model, own.met, place.path, loop.turn)
         own.sought = forward and not own.model
         if forward and own.model and not again:
-            own.forward_looks += 1
-            count_line(own.lines, self._line)
+            own.count_forward(*self._lines)
         return after_model(own, place) if forward else None
 
     def _is_ready(self) -> bool:

@@ -71,6 +71,16 @@ def own_line(frame: FrameType | None, loop: int, inside: range | None) -> OwnLin
     return None
 
 
+def innermost_line(frame: FrameType | None, loop: int) -> OwnLine | None:
+    """The innermost line of the user's own code in a loop, whatever it calls. `loop` is as in `own_line`."""
+    for one in outwards(frame):
+        if not owner(one.f_code.co_filename):
+            return OwnLine(one.f_code.co_filename, name_of(one.f_code), line_reached(one))
+        if id(one) == loop:
+            return None
+    return None
+
+
 def line_of_sampler(frame: FrameType | None) -> OwnLine | None:
     """The innermost line of the user's own code in what gives a loader its indices. None: the thread is not there."""
     found = None

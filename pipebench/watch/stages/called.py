@@ -29,6 +29,7 @@ _WITHOUT_READERS = ("torch", "numpy", "builtins")  # arrays and modules; `findin
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = ("site-packages", "dist-packages")
 _FUNCTIONS = (types.FunctionType, functools._lru_cache_wrapper)
+_OF_LINK = "mask_function"  # of Hugging Face's `filter`: the row of that link has its time, see `iterables`
 
 
 class _Called(NamedTuple):
@@ -133,7 +134,7 @@ def _named(function: types.FunctionType, dataset: Any, may_change: bool) -> Iter
             yield _Called(owner, name, None if _is_torchs(found) else found, f"{owner.__name__}.{name}", dataset)
         elif owner is not None and not name.startswith("__"):
             yield _Called(owner, name, found, f"{kind.__name__}.{name}", dataset)
-        elif may_change and name in held:
+        elif may_change and name in held and name != _OF_LINK:
             yield _Called(held, name, held[name], name, None, True)
             yield from _of_held(held[name], names)
         elif may_change and isinstance(known.get(name), types.ModuleType):

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from pipebench.watch.record.exclusive_time import FUNCTIONS, innermost, stages
+from pipebench.watch.record.own_code import users_class
 from pipebench.watch.record.patches import Patches, is_wrapper
 from pipebench.watch.stages import called, in_place, iterables
 from pipebench.watch.stages.transforms import timed_call, watched_by_library
@@ -150,10 +151,10 @@ def _transforms(dataset: Any, data: list[Any]) -> Iterator[tuple[Any, Any, Any, 
         watched = watched_by_library(type(holder))
         for container, place, found, transform in _held(holder):
             waiting.append(found)
-            if not transform and len(data) < _MOST_ENTRIES:
-                data.append(found)
-            elif transform:
+            if transform:
                 yield container, place, found, watched
+            elif transform is not None and len(data) < _MOST_ENTRIES:
+                data.append(found)
 
 
 def has_attributes(one: Any) -> bool:
@@ -161,20 +162,33 @@ def has_attributes(one: Any) -> bool:
     return not isinstance(one, functools.partial) and hasattr(one, "__dict__")
 
 
-def _held(holder: Any) -> Iterator[tuple[Any, Any, Any, bool]]:
-    """For each transform or dataset that `holder` holds: container, place, object, and whether it is a transform."""
+def _held(holder: Any) -> Iterator[tuple[Any, Any, Any, bool | None]]:
+    """For each transform or dataset that `holder` holds: container, place, object, and whether it is a transform.
+
+    None: it is neither, and may hold some, as a helper of the dataset does.
+    """
     attributes, named = vars(holder), _named_in_call(type(holder))
     for name, value in list(attributes.items()):
-        if _is_data(name, value):
-            for _, _, one in _entries(attributes, name, value):
-                yield None, None, one, False
-        elif _names_a_transform(name) or _holds_transforms(value) or _is_module(value) or _is_step(value, name, named):
-            yield from ((*one, True) for one in _entries(attributes, name, value) if _is_transform(one[2]))
-        elif name == "pipeline" and isinstance(value, list):  # webdataset: its stages are rows already
-            arguments = [one for stage in value for one in _arguments(stage)]
-            yield from ((None, None, one, False) for one in arguments)
+        if name == "pipeline" and isinstance(value, list):  # webdataset: its stages are rows already
+            yield from ((None, None, one, False) for stage in value for one in _arguments(stage))
+        else:
+            yield from _of_attribute(attributes, name, value, named)
     for place, entry in enumerate(_modules(holder) or ()):
         yield None, place, entry, True
+
+
+def _of_attribute(
+    attributes: dict[str, Any], name: str, value: Any, named: tuple[str, ...]
+) -> Iterator[tuple[Any, Any, Any, bool | None]]:
+    entries = _entries(attributes, name, value)
+    if _is_data(name, value):
+        yield from ((None, None, one, False) for _, _, one in entries)
+    elif _names_a_transform(name) or _holds_transforms(value) or _is_step(value, name, named):
+        yield from ((*one, True) for one in entries if _is_transform(one[2]))
+    elif modules := [one for one in entries if _is_module(one[2])]:
+        yield from ((*one, True) for one in modules)
+    elif _is_helper(value):
+        yield None, None, value, None
 
 
 def _named_in_call(kind: type) -> tuple[str, ...]:
@@ -199,6 +213,11 @@ def _entries(attributes: Any, name: Any, value: Any) -> list[tuple[Any, Any, Any
         container = value if type(value) is list else _InTuple(attributes, name)
         return [(container, place, one) for place, one in enumerate(value[:_MOST_ENTRIES])]
     return [(attributes, name, value)]
+
+
+def _is_helper(value: Any) -> bool:
+    """Whether this is an object of a class of the user's own, which is no dataset and no function."""
+    return not isinstance(value, (*FUNCTIONS, type)) and has_attributes(value) and users_class(type(value))
 
 
 def _holds_transforms(value: Any) -> bool:

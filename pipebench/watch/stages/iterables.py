@@ -18,7 +18,8 @@ from pipebench.watch.record.patches import Patches, is_wrapper, unseen
 from pipebench.watch.stages.called import is_own
 from pipebench.watch.stages.webdataset import Stage, only_iterates
 
-_CALLS = ("function", "fn", "filter_fn", "generate_examples_fn", "generate_tables_fn")
+# `filter` of Hugging Face holds a function of its own around that of the user
+_CALLS = ("mask_function", "function", "fn", "filter_fn", "generate_examples_fn", "generate_tables_fn")
 _INNER = ("ex_iterable", "ex_iterables", "datapipe", "datapipes", "source_datapipe", "source", "dataset", "datasets")
 _FOUNDATION = "torch.utils.data"
 # Hugging Face's classes, by what their users call them

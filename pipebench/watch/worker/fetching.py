@@ -84,7 +84,7 @@ def watch_fetcher(fetcher: Any, sums: Sums, took_ns: int = 0) -> Any:
             found = plain(*index)
             failed = False
             return found
-        except StopIteration:
+        except (StopIteration, KeyboardInterrupt):  # the stream's end, or the user's: no batch failed
             failed, ended = False, True
             raise
         finally:

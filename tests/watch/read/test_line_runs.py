@@ -126,3 +126,9 @@ def test_a_line_of_a_loop_is_known_by_how_often_it_runs() -> None:
     rare: Any = {"sample": {}, "batch": {}, "iteration": {Place(DATA, 4): slow}}
     assert "title" not in slow_line([line], Counts(rare, 1.0), lambda file, at: "")
     assert "runs" not in slow_line([line._replace(line=21)], counts, lambda file, at: "")
+
+
+def test_a_loop_that_waits_by_the_clock_works_on_no_elements() -> None:
+    counts = counts_of(_run(_counted("iteration", 4096, "after")), 1)
+    line = LineLooks(DATA, "confusion", 4, "", 40)
+    assert "title" not in slow_line([line], counts, lambda file, at: "while time.perf_counter() - began < 0.004: pass")

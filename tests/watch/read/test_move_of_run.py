@@ -130,3 +130,13 @@ def test_a_sampler_that_costs_most_is_the_next_step_also_without_workers(move):
     assert (
         said == "Next: make the sampler faster (Sorted.__iter__, train.py:7). Now this takes 10.0 ms of each iteration."
     )
+
+
+def test_a_cheaper_stage_saves_no_more_than_its_part_of_loading() -> None:
+    """A transform that is a third of it, beside workers that start anew for more."""
+    stage = NextMove("make-stage-cheaper", 2.0, 2, stage="Crop", stage_kind="transform", stage_s=0.001, sample_s=0.003)
+    start = Cause("start-up", 14.0, 12.6, 1)
+    for share, action in ((0.33, "keep-workers"), (0.9, "make-stage-cheaper")):
+        loading = Cause("stage", 20.0, 19.5, 1, {"stage_share": share})
+        found = move_of_run(stage, (loading, start), 2.0)
+        assert found is not None and found.action == action

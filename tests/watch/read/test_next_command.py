@@ -10,7 +10,7 @@ from made_up_trials import watched
 from render import made_up
 
 from pipebench.render.watch_verdict import next_command, verdict
-from pipebench.results.account import Account, Cause
+from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import DeviceIdle, PhaseResult, Verdict
 
@@ -39,9 +39,19 @@ def test_the_next_command_is_of_what_the_user_started(started: str, own: str) ->
     found = replace(watched(), next_move=raised, verdict=Verdict("data"), started=started)
     for of_command in {False, bool(started)}:
         said = next_command(found, of_command=of_command)
-        assert said == f"Then: `pipebench advise {own}` tries what helps while it trains."
+        assert (said or "").startswith(f"Then: `pipebench advise {own}` tries what helps while it trains.")
     untold = replace(found, verdict=Verdict("no-loader"), spans=())
     assert f"`pipebench watch --span __main__:FUNCTION {own}`" in (next_command(untold, of_command=False) or "")
+
+
+@pytest.mark.parametrize(("loops_s", "longer"), [(6.2, True), (60.0, False)])
+def test_a_short_training_is_said_to_be_too_short_for_trials(loops_s: float, longer: bool) -> None:
+    account = Account(loops_s + 3, (AccountRow("before-loops", 3.0), AccountRow("forward", loops_s, 1)))
+    found = replace(
+        watched(), next_move=NextMove("raise-num-workers", 2.0, 2), verdict=Verdict("data"), account=account
+    )
+    said = next_command(found, of_command=False) or ""
+    assert ("let it train for half a minute or more: here, the loops took 6.20 s." in said) is longer
 
 
 def test_in_a_loop_without_a_loader_no_span_is_asked_for_where_the_line_is_known() -> None:
@@ -89,7 +99,7 @@ def test_no_command_is_named_for_a_block_of_code() -> None:
 def test_where_nothing_was_watched_what_the_script_starts_comes_next() -> None:
     """As of a script that starts its ranks by `torch.multiprocessing.spawn`."""
     nothing = replace(watched(), verdict=Verdict("nothing-watched"), next_move=None, started="main.py --lr 3", status=0)
-    said = "Then: `pipebench watch -- python main.py --lr 3` watches what it starts, too."
+    said = "If it starts other programs: `pipebench watch -- python main.py --lr 3` watches these, too."
     assert next_command(nothing, of_command=False) == said and next_command(nothing, of_command=True) is None
     for other in ({"started": ""}, {"started": "-- torchrun main.py"}, {"status": 1}):
         assert next_command(replace(nothing, **other), of_command=False) is None  # type: ignore[arg-type]

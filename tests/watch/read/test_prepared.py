@@ -19,7 +19,7 @@ from pipebench.watch.read.in_loop import Where
 from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.read.prepared import Idle, Moved, Prepared, idle_of, moved, prepared
 from pipebench.watch.record.lines import LoopLooks, ProcessStarted
-from pipebench.watch.record.trial_lines import PlaceLooks
+from pipebench.watch.record.trial_lines import LineLooks, PlaceLooks
 from pipebench.watch.record.worker_lines import Content
 
 AUGMENTS = PlaceLooks(62, ["augment"], 60, 40, 1_000_000, 900_000, True)
@@ -250,3 +250,67 @@ def test_padding_is_a_cause_and_training_is_what_it_costs(held: dict[str, Any], 
     (cause,) = (one for one in account.causes if one.code == code)
     assert cause.recoverable_s == pytest.approx(0.8 * 0.9)
     assert text in said(account)
+
+
+SMOOTHS = LineLooks("a/train.py", "smooth", 12, "", 30)
+TITLED = {
+    **dict(slow_file="a/train.py", slow_function="smooth", slow_line=12),
+    "line_share": 0.9,
+    "title": "arrays",
+    "how": "Use arrays.",
+}
+
+
+def test_the_line_inside_is_told_beside_what_workers_save() -> None:
+    run = Planted()
+    run.loader(passes=4, **TRAINS)
+    run.worker(busy=0.1)
+    run.lines.append(replace(_looks(AUGMENTS), early_lines=[SMOOTHS, SMOOTHS._replace(line=13, looks=10)]))
+    text = said(run.account())
+    assert "Most of it: augment, called in train.py:62. Inside, 75 % is train.py:12." in text
+
+
+IN_WORKERS = "Doing it in the workers (in the dataset, or in collate_fn) could save about {} (predicted, not tried)."
+CHEAPER = "Making it cheaper could save up to 3.00 s (not tried)."
+
+
+@pytest.mark.parametrize(
+    ("workers_s", "text"),
+    [
+        (3.0, IN_WORKERS.format("3.00 s")),
+        (0.5, f"{IN_WORKERS.format('500 ms')} {CHEAPER}"),
+        (0.0, CHEAPER),
+    ],
+)
+def test_where_workers_save_little_cheaper_work_is_told(workers_s: float, text: str) -> None:
+    values = {"file": "a/train.py", "line": 62, "function": "augment", "workers": 1, "workers_s": workers_s, **TITLED}
+    one = Cause("prepare", 3.0, max(workers_s, 2.7), 1, values)
+    assert SENTENCES["prepare"](one, values, "3.00 s").endswith(text)
+
+
+def test_first_workers_come_with_fewer_threads() -> None:
+    values = {
+        "file": "a/train.py",
+        "line": 62,
+        "function": "augment",
+        "workers_s": 2.0,
+        "more_workers": 1,
+        "to_threads": 1,
+    }
+    told = SENTENCES["prepare"](Cause("prepare", 2.0, 2.0, 1, values), values, "2.00 s")
+    assert "with num_workers=1 and torch.set_num_threads(1) in the script, could save about 2.00 s" in told
+
+
+def test_the_next_step_is_a_line_that_is_known_and_workers_beside_it() -> None:
+    values = {"file": "a/train.py", "line": 62, "function": "augment", "workers": 1, "workers_s": 1.0}
+    plain = move_of_run(None, [Cause("prepare", 3.0, 1.0, 1, values)], 2)
+    assert plain is not None and plain.line == 62
+    assert next_move(plain) == (
+        "Next: do the work on batches before the model (augment, called in train.py:62) in the workers of loader 1: "
+        "in its dataset, or in collate_fn."
+    )
+    known = move_of_run(None, [Cause("prepare", 3.0, 2.7, 1, {**values, **TITLED})], 2)
+    assert next_move(known) == (
+        "Next: change train.py:12 (smooth, 90 % of this work) to arrays. Use arrays. Or do the work on batches before "
+        "the model in the workers of loader 1: in its dataset, or in collate_fn."
+    )

@@ -15,7 +15,16 @@ from pipebench.results.next_move import NextMove
 from pipebench.watch.read.gather import Process
 from pipebench.watch.read.moves import in_its_words
 from pipebench.watch.read.moves_of_run import move_of_run
-from pipebench.watch.record.lines import FetchSums, HandedOver, Line, LoaderFound, ProcessStarted
+from pipebench.watch.record.lines import (
+    FetchSums,
+    HandedOver,
+    Line,
+    LoaderFound,
+    LoopSums,
+    PassBegun,
+    ProcessStarted,
+)
+from pipebench.watch.record.spent import TimeSpent
 from pipebench.watch.record.worker_lines import ToHandOver
 
 
@@ -56,6 +65,29 @@ def test_validation_inside_passes_of_training_could_come_less_often(passes: int,
     assert (move.action == "validate-less-often") is told
     if told:
         assert next_move(move) == "Next: validate less often: the loops that do not train (loader 2) took 7.00 s."
+
+
+def test_a_check_before_the_first_step_is_none_that_comes_after_iterations() -> None:
+    run = Planted()
+    run.loader(2, trains=False, make_batch=10, other=990, workers=0)
+    run.loader(**TRAINS)
+    later = Planted()
+    later.loader(2, trains=False, passes=6, make_batch=10, other=990, workers=0)
+    begun = (one for one in later.lines if isinstance(one, (LoopSums, PassBegun, TimeSpent)))
+    run.lines += [_later(one, run.now) for one in begun if getattr(one, "where", "") != "before"]
+    run.now += 6000 * MS
+    assert "One came after about 17 iterations of training: half as many" in said(run.account())  # 100 by 6, not 7
+
+
+def _later(one: Line, ns: int) -> Line:
+    """The line of a pass over loader 2, the first of which was before."""
+    if isinstance(one, TimeSpent):
+        passes = [each._replace(number_of_pass=each.number_of_pass + 1) for each in one.passes]
+        return replace(one, begin=one.begin + ns - 100 * MS, end=one.end + ns - 100 * MS, passes=passes)
+    if isinstance(one, PassBegun):
+        return replace(one, begin=one.begin + ns, number=one.number + 1)
+    assert isinstance(one, LoopSums)
+    return replace(one, begin=one.begin + ns, number_of_pass=one.number_of_pass + 1)
 
 
 def test_where_faster_loading_saves_more_it_stays_the_move() -> None:

@@ -54,6 +54,7 @@ LINES: list[lines.Line] = [
         1, "a/train.py", 5, [trial_lines.PlaceLooks(7, ["Client.send"], 3, 2, 10, 4)],
         lines=[trial_lines.LineLooks("a/train.py", "Net.keys", 9, "list", 2)],
         drawn=[trial_lines.LineLooks("a/train.py", "Balanced.__iter__", 5, "", 2)],
+        forward_lines=[trial_lines.LineLooks("a/net.py", "Scan.forward", 14, "", 8)],
     ),
     trial_lines.ThreadsBeside(
         1, 9, 2, 3, 4, 3.5, 1.5, [trial_lines.ThreadLooks("Feeder", "a/train.py", "Feeder.run", 7, 2, 3)]
@@ -63,6 +64,7 @@ LINES: list[lines.Line] = [
     program_lines.ProgramFailed("ValueError: no"),
     program_lines.CoresAllowed([0, 2]),
     program_lines.LeftOn(["profiler"]),
+    program_lines.StartLooks(1, 9, 4, [trial_lines.LineLooks("a/train.py", "Rows.__init__", 7, "pandas.iterrows", 3)]),
     program_lines.OwnSteps([program_lines.OwnStep(0, 1, 2)]),
     lines.SpanNotFound("train:load", "function"),
     worker_lines.WorkerGone(10, -9),

@@ -79,10 +79,10 @@ for number in range(passes):
         now = began + worker + 1
         recording = Recording(settings, "worker", number, loader=1, worker=worker)
         sums = Sums(recording, WorkerPlace(1, worker, number, 1_000))
-        fetch = fetching.watch_fetcher(_MapDatasetFetcher(Data(), False, lambda sample: sample, False), sums).fetch
+        fetcher = fetching.watch_fetcher(_MapDatasetFetcher(Data(), False, lambda sample: sample, False), sums)
         for index in range(0, len(loader), 4):
             now += 15_000 * MS
-            fetch(index)
+            fetcher.fetch(index)
         sums.write(last=True)
         faults += sums.recording.faults
         now = ended

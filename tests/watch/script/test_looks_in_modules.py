@@ -72,6 +72,7 @@ def test_a_frozen_part_is_found_with_its_attribute_and_what_is_trained_is_not(lo
     line = _train(looker, net, net)
     assert line.frozen == [ModuleLooks("encoder", "Looked", TURNS, of="Net")]
     assert line.forward_looks == 2 * TURNS and line.later_looks == 0
+    assert sum(one.looks for one in line.forward_lines) == 2 * TURNS
 
 
 def test_a_module_that_is_called_without_gradients_is_found_with_what_the_loop_calls(looker, at_work):

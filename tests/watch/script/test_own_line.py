@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from pipebench.watch.script.own_line import OwnLine, own_line, works_apart
+from pipebench.watch.script.own_line import OwnLine, innermost_line, own_line, works_apart
 
 
 def _stacks(queue):
@@ -164,3 +164,12 @@ def test_a_comprehension_has_the_name_of_its_function_and_the_loops_of_others_ar
     assert found == OwnLine(__file__, "Memory.sample", found.line, "list")
     loop = _frame(_lists, file="/lib/site-packages/lightning/loops.py", back=_frame(_lists))
     assert own_line(loop, id(loop), None) is None
+
+
+def test_the_innermost_line_is_told_whatever_it_calls():
+    frame = _below([(_lists, "/lib/site-packages/torch/nn/functional.py"), (_adds_up, f"{TORCH}nn/modules/module.py")])
+    found = innermost_line(frame, 0)
+    assert found is not None and found.file == __file__ and found.calls == ""
+    loop = _frame(_lists, file="/lib/site-packages/lightning/loops.py", back=_frame(_lists))
+    assert innermost_line(loop, id(loop)) is None
+    assert innermost_line(None, 0) is None

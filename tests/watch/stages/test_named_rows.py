@@ -6,6 +6,7 @@ MONAI and yolov5 do around the user's functions. The clock moves only where a te
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections import Counter
@@ -280,7 +281,17 @@ class MappedExamplesIterable(_BaseExamplesIterable):
             yield self.function(one)
 
 
+def add_mask(mask_function: Any, value: int) -> bool:
+    return bool(mask_function(value))
+
+
 class FilteredExamplesIterable(_BaseExamplesIterable):
+    """It holds a function of its own, around that of the user, and that one."""
+
+    def __init__(self, ex_iterable: Any, function: Any) -> None:
+        super().__init__(ex_iterable, functools.partial(add_mask, function))
+        self.mask_function = function
+
     def __iter__(self) -> Any:
         yield from (one for one in self.ex_iterable if self.function(one))
 

@@ -65,3 +65,52 @@ def test_in_the_scripts_process_the_objects_that_a_dataset_holds_are_left_alone(
     plain = Reader.__getitem__
     found = rows(Mine(), may_change=False).found()
     assert Reader.__getitem__ is plain and found["function", "Streaming.__getitem__"] == 8 * 80
+
+
+class Spectrogram(torch.nn.Module):
+    def __init__(self, ms: int) -> None:
+        super().__init__()
+        self.ms = ms
+
+    def forward(self, sample: int) -> int:
+        CLOCK.burn(self.ms)
+        return sample
+
+
+class Mask(Spectrogram):
+    """Another class, in a tuple beside its probability."""
+
+
+class Front(Spectrogram):
+    """What a helper of the dataset holds."""
+
+
+class Helper:
+    def __init__(self) -> None:
+        self.front = Front(7)
+
+    def features(self, sample: int) -> int:
+        return self.front(sample)
+
+
+class Sounds(Dataset[int]):
+    def __init__(self) -> None:
+        self.by_name, self.masks, self.helper = {"spec": Spectrogram(30)}, (Mask(11), 1), Helper()
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, sample: int) -> int:
+        CLOCK.burn(5)
+        mask, _ = self.masks
+        return self.helper.features(mask(self.by_name["spec"](sample)))
+
+
+def test_modules_in_a_dict_a_tuple_and_an_object_of_the_users_are_rows(rows: Any) -> None:
+    found = rows(Sounds())
+    assert found.found() == {
+        ("getitem", "Sounds.__getitem__"): 8 * 5,
+        ("transform", "Spectrogram"): 8 * 30,
+        ("transform", "Mask"): 8 * 11,
+        ("transform", "Front"): 8 * 7,
+    }

@@ -1,0 +1,73 @@
+"""What is done once in a run, or between its loops: how long it takes, and where. Pure, but for source text."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from pipebench.results.account import Cause
+from pipebench.watch.read.gather import Run
+from pipebench.watch.read.in_loop import FEWEST, between_loops
+from pipebench.watch.read.lines_around import Text
+from pipebench.watch.read.of_causes import MATTERS, Seen
+from pipebench.watch.read.pass_causes import LARGE_ONCE, dataset_anew
+from pipebench.watch.read.slow_line import slow_line
+from pipebench.watch.record.program_lines import StartLooks
+from pipebench.watch.record.trial_lines import LineLooks
+
+_COVERED = 0.7  # of what comes before the first loop: looks that end sooner, as at a fork, do not stand for all
+_LARGE = 0.3  # of the looks: a function that is named
+_TOLD = 0.1  # of the looks: imports that are told beside it
+_IMPORT = re.compile(r"\s*(?:import|from)\s")
+
+
+def once(seen: Seen) -> Iterable[Cause]:
+    """What is done once in a run, or between its loops, if it is a large part of the run."""
+    told = sum(one.s for one in dataset_anew(seen))
+    large = {"large": 1} if not told and seen.s("outside-loops") >= LARGE_ONCE * seen.loops_s else {}
+    if (between := seen.s("outside-loops") - told) >= MATTERS * seen.account.wall_s:
+        yield Cause("outside-loops", between, values=between_loops(seen.run) | large)
+    if (before := seen.s("interpreter", "before-loops")) >= LARGE_ONCE * seen.account.wall_s:
+        values = before_first(seen.run, seen.s("before-loops"), before)
+        saved = float(values["line_share"]) * before if "title" in values else None
+        yield Cause("before-loops", before, saved, values=values)
+    if (after := seen.s("after-loops", "exit")) >= LARGE_ONCE * seen.account.wall_s:
+        yield Cause("after-loops", after)
+
+
+def before_first(
+    run: Run, recorded_s: float, whole_s: float, text: Text = linecache.getline
+) -> dict[str, str | int | float]:
+    """Where the time before the first loop went, as values of a cause; none if looks do not say it.
+
+    The function that has most, with its share; that of `imports`; and the line of `slow_line`. Looks are of
+    `recorded_s`, and shares of `whole_s`, in which Python and pipebench start, too.
+    """
+    found = next((one for process in run.of_script() for one in process.of(StartLooks)), None)
+    if found is None or found.looks < FEWEST or (found.end - found.begin) / 1e9 < _COVERED * recorded_s:
+        return {}
+    imports = [one for one in found.lines if _IMPORT.match(text(one.file, one.line))]
+    others = [one for one in found.lines if one not in imports]
+    looks = round(found.looks * whole_s / recorded_s)
+    share = sum(one.looks for one in imports) / looks
+    values = _function(others, looks) | slow_line(others, text=text, of=looks)
+    return values | ({"imports": share} if share >= _TOLD else {})
+
+
+def _function(lines: Sequence[LineLooks], looks: int) -> dict[str, str | int | float]:
+    """The function that has most of these lines, its share, and the line in it that has most."""
+    functions = Counter[tuple[str, str]]()
+    for one in lines:
+        functions[one.file, one.function] += one.looks
+    for (file, function), count in functions.most_common(1):
+        if count < _LARGE * looks:
+            return {}
+        own = Counter[int]()
+        for one in lines:
+            own[one.line] += one.looks if (one.file, one.function) == (file, function) else 0
+        line, _ = own.most_common(1)[0]
+        named = {"function": function} if function else {}
+        return {"file": file, "line": line, **named, "share": count / looks}
+    return {}

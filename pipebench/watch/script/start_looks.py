@@ -1,0 +1,99 @@
+"""Looks where the main thread is before its first loop: in which of the user's lines, as of a dataset that is built.
+
+A thread looks now and then, less often the longer that lasts, and ends when the first loop asks for a batch. There is
+none from a fork of this process on: what comes then is not known.
+"""
+
+from __future__ import annotations
+
+import _thread
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from time import perf_counter_ns
+from types import CodeType, FrameType
+
+from pipebench.watch.record.kernel_counts import OURS
+from pipebench.watch.record.own_code import line_reached, owner
+from pipebench.watch.record.program_lines import StartLooks
+from pipebench.watch.record.recording import Recording
+from pipebench.watch.record.trial_lines import LineLooks
+from pipebench.watch.script.forks import pauses_at_forks
+from pipebench.watch.script.look_counts import count_line, line_of
+from pipebench.watch.script.own_line import OwnLine
+
+_SOONEST_NS, _OF_ITS_AGE = 50_000_000, 200  # between two looks: a look takes some 50 µs of the thread's time
+_DEEPEST = 200  # frames: imports of packages lie deep
+_PATIENCE_S = 1.0
+
+
+class StartLooker:
+    """Looks at the main thread from `begin` to `end`."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._lines: Counter[OwnLine] = Counter()
+        self._looks = 0
+        self._began = perf_counter_ns()
+        self._stop, self._gone = _thread.allocate_lock(), _thread.allocate_lock()
+        self._runs = False
+
+    def begin(self) -> None:
+        """Starts the looks, if this is the main thread."""
+        if self._runs or threading.current_thread() is not threading.main_thread():
+            return
+        self._began = perf_counter_ns()
+        self._runs = True
+        self._stop.acquire()
+        self._gone.acquire()
+        pauses_at_forks(self)
+        _thread.start_new_thread(self._look_on, (threading.get_ident(),))
+
+    def end(self) -> None:
+        """Ends the looks, and writes what they found."""
+        if not self._runs:
+            return
+        self._runs = False
+        self._stop.release()
+        self._gone.acquire(timeout=_PATIENCE_S)
+        found = [LineLooks(*one, looks) for one, looks in self._lines.items()]
+        self._recording.write(StartLooks(self._began, perf_counter_ns(), self._looks, found))
+
+    pause = end  # before a fork
+
+    def _look_on(self, thread: int) -> None:
+        native = threading.get_native_id()
+        OURS.add(native)
+        try:
+            while self._recording.on and not self._stop.acquire(timeout=self._wait_s()):
+                path = tuple(_path(sys._current_frames().get(thread)))
+                self._looks += 1
+                if not all(owner(code.co_filename) for code, _ in path):
+                    count_line(self._lines, line_of(path))
+        except Exception as error:
+            self._recording.fault("looking at the start of the script", error)
+        finally:
+            OURS.discard(native)
+            self._gone.release()
+
+    def _wait_s(self) -> float:
+        return max(_SOONEST_NS, (perf_counter_ns() - self._began) // _OF_ITS_AGE) / 1e9
+
+
+def _path(frame: FrameType | None) -> Iterable[tuple[CodeType, int]]:
+    """The lines of a thread, the outermost first, without those of `watch` and of Python's way to import."""
+    return reversed([(one.f_code, line_reached(one)) for one in _inner(frame) if not _passed_over(one)])
+
+
+def _inner(frame: FrameType | None) -> Iterator[FrameType]:
+    for _ in range(_DEEPEST):
+        if frame is None:
+            return
+        yield frame
+        frame = frame.f_back
+
+
+def _passed_over(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    return file.startswith("<frozen") or owner(file) == "pipebench"

@@ -1,0 +1,82 @@
+"""Looks at the main thread before the first loop. Each waits until enough of them were made; no time is measured."""
+
+import os
+import sys
+import threading
+import time
+
+import pytest
+from looked_at import made_up_recording
+
+from pipebench.watch.script import start_looks
+from pipebench.watch.script.start_looks import StartLooker
+
+
+@pytest.fixture
+def looker(monkeypatch):
+    monkeypatch.setattr(start_looks, "_SOONEST_NS", 1_000_000)
+    one = StartLooker(made_up_recording())
+    yield one
+    one.end()
+
+
+def _until(looker, looks):
+    while looker._looks < looks:
+        time.sleep(0.001)
+
+
+def build_dataset(looker):
+    _until(looker, 20)
+
+
+def test_the_innermost_line_of_the_users_own_is_counted(looker):
+    looker.begin()
+    build_dataset(looker)
+    looker.end()
+    (line,) = looker._recording.written
+    assert line.looks >= 20 and line.end > line.begin
+    most = max(line.lines, key=lambda one: one.looks)
+    assert most.function == "_until" and most.file == __file__
+    assert sum(one.looks for one in line.lines) <= line.looks
+
+
+def test_it_ends_once_and_begins_only_in_the_main_thread(looker):
+    other = threading.Thread(target=looker.begin)
+    other.start()
+    other.join()
+    looker.end()
+    assert looker._recording.written == []
+    looker.begin()
+    looker.end()
+    looker.end()
+    assert len(looker._recording.written) == 1
+
+
+def test_looks_end_before_a_fork(looker):
+    looker.begin()
+    _until(looker, 1)
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert len(looker._recording.written) == 1 and not looker._runs
+
+
+def test_they_become_rarer_with_time(looker, monkeypatch):
+    monkeypatch.setattr(start_looks, "perf_counter_ns", lambda: looker._began + 100_000_000_000)
+    assert looker._wait_s() == pytest.approx(0.5)
+
+
+def test_a_fault_ends_the_looks_and_not_the_script(looker, monkeypatch):
+    faults = []
+    looker._recording.fault = lambda where, error: faults.append((where, str(error)))
+
+    def refused():
+        raise RuntimeError("no frames here")
+
+    monkeypatch.setattr(sys, "_current_frames", refused)
+    looker.begin()
+    while not faults:
+        time.sleep(0.001)
+    looker.end()
+    assert faults == [("looking at the start of the script", "no frames here")]
