@@ -16,6 +16,7 @@ _UNEVEN = 1.05
 _WORTH_A_WORD = 0.02  # of the loop
 _WORTH_A_PART = 0.05  # of what a sample takes longer
 _LEGEND = "Own work: all but backward and collectives. last: share of the steps {}."
+_CUT = "+: the records of this rank have no end, so it may have loaded more."
 _UNVERIFIED = "not verified on a GPU"
 _PARTS = {"wait": "waits {} longer for batches", "work": "works {} longer between two collectives"}
 
@@ -159,6 +160,9 @@ def _outside(found: Ranks) -> Iterable[str]:
 
 
 def _uneven(found: Ranks) -> Iterable[str]:
+    """By how much what the ranks loaded differs. Where one ended early, that says nothing of the others."""
+    if found.early:
+        return
     amounts = {"samples": [float(one.samples) for one in found.rows]}
     tokens = [one.tokens for one in found.rows if one.tokens is not None]
     if len(tokens) == len(found.rows):
@@ -184,6 +188,8 @@ def _table(found: Ranks, full: bool) -> Table:
     last = "in which it waited longest for batches" if found.hidden == "device" else "to which it came last"
     left = len(found.rows) - len(rows)
     more = (f"{counted(left, 'more rank')}: --full shows them.",) if left else ()
+    if any(one.cut for one in rows):
+        more = (_CUT, *more)
     return Table(
         f"Own part of a step, over {counted(found.steps, 'step')}",
         ("rank", "process", f"wait, {scale.unit}", f"own work, {scale.unit}", "last", "samples"),
@@ -196,5 +202,5 @@ def _table(found: Ranks, full: bool) -> Table:
 def _cells(one: RankRow, scale: Scale) -> tuple[str, ...]:
     return (
         str(one.rank), str(one.pid), scale.number(one.wait_s), scale.number(one.work_s), percent(one.last_share),
-        f"{one.samples:,}",
+        f"{one.samples:,}{'+' * one.cut}",
     )  # fmt: skip

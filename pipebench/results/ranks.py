@@ -36,7 +36,8 @@ class RankRow:
     It waited for batches for `wait_s`, and worked for `work_s`: forward, the optimiser, everything but backward and
     collectives, in which the ranks wait for each other. `last_share` is the share of the steps to whose collective it
     came last; with a device, in which it waited longest for its batches. What that cost the others is `cost_s` in all.
-    `samples` are those that it loaded, with about so many `tokens` (None: its batches show none).
+    `samples` are those that it loaded, with about so many `tokens` (None: its batches show none). `cut`: its records
+    have no end, so it may have loaded more.
     """
 
     rank: int
@@ -47,6 +48,7 @@ class RankRow:
     cost_s: float
     samples: int
     tokens: float | None = None
+    cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,8 @@ class Ranks:
     differs most, and `longer` says what its workers do meanwhile (None: it has no workers, or theirs are no slower).
     `saved_share` is the share of the loop's time that is saved if this rank alone is like the median of the others.
     `fewer_cores` are the cores that it may use, and the median of those of the others (None: it may use as many).
+
+    `early` are the ranks that did not reach their end.
     """
 
     of: int
@@ -125,6 +129,7 @@ class Ranks:
     outside_rank: int | None = None
     outside_s: float = 0.0
     outside_share: float = 0.0
+    early: tuple[int, ...] = ()
 
     @property
     def hours_a_day(self) -> float:

@@ -147,7 +147,7 @@ def _shown(found: Sequence[Program]) -> tuple[int | None, Ranks | None]:
     ranks = compared(
         found[most].ranks or len(together),
         [
-            Rank(its.rank or 0, its.pid, its.steps, its.watched)
+            Rank(its.rank or 0, its.pid, its.steps, its.watched, its.ended)
             for place in together
             if (its := found[place]).watched is not None
         ],

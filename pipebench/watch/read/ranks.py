@@ -35,12 +35,13 @@ _Key = tuple[int, str, str]
 
 @dataclass(frozen=True)
 class Rank:
-    """One rank: its number and process, its steps, and the figures of its program."""
+    """One rank: its number and process, its steps, and the figures of its program, which `ended` so."""
 
     rank: int
     pid: int
     steps: Sequence[StepOfRank]
     watched: WatchResult
+    ended: str = "ended"
 
 
 def compared(of: int, ranks: Sequence[Rank]) -> Ranks:
@@ -66,14 +67,16 @@ def compared(of: int, ranks: Sequence[Rank]) -> Ranks:
             cost_s=cost.of_rank_s[place] * every,
             samples=sum(loader.samples for loader in one.watched.loaders if loader.training),
             tokens=_tokens(one.watched),
+            cut=one.ended in ("cut", "running"),
         )
         for place, (one, its) in enumerate(zip(ranks, own, strict=True))
     )
+    early = tuple(one.rank for one in ranks if one.ended != "ended")
     if readers := _readers(rows, len(common)):
         rows = tuple(dataclasses.replace(row, cost_s=0.0) for row in rows)
-        return Ranks(of, rows, len(common), step_s, readers=readers)
+        return Ranks(of, rows, len(common), step_s, readers=readers, early=early)
     share = min(1.0, cost.all_s / step_s) if step_s else 0.0
-    found = Ranks(of, rows, len(common), step_s, cost.all_s * every, share, hidden=hidden)
+    found = Ranks(of, rows, len(common), step_s, cost.all_s * every, share, hidden=hidden, early=early)
     found = _with_outside(found, own, common, every * step_s)
     slow = _straggler(found, cost, last, stand_for)
     if slow is None:

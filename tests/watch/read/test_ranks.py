@@ -318,3 +318,15 @@ def test_a_rank_that_is_slow_from_some_step_on_counts_by_all_steps() -> None:
     assert found.straggler == 2 and row.last_share == pytest.approx(7 / 8, rel=0.01)
     assert row.wait_s == pytest.approx(0.0175, rel=0.01)
     assert found.cost_share == found.saved_share == pytest.approx(0.35, rel=0.01)
+
+
+@pytest.mark.parametrize("ended", ["ended", "failed", "cut"])
+def test_samples_of_ranks_that_ended_early_are_not_called_uneven(ended: str) -> None:
+    """What a rank that was killed had loaded since its last line is in no record."""
+    ranks = [replace(_rank(0, 1), ended="failed" if ended != "ended" else ended), replace(_rank(1, 1), ended=ended)]
+    for number, samples in enumerate((48, 28)):
+        loader = replace(LOADER, training=True, samples=samples)
+        ranks[number] = replace(ranks[number], watched=replace(NOTHING, loaders=(loader,)))
+    said = " ".join(_text(compared(2, ranks)).split())
+    assert ("Rank 0 loaded 48 samples, and rank 1 28." in said) == (ended == "ended")
+    assert ("28+ +: the records of this rank have no end, so it may have loaded more." in said) == (ended == "cut")
