@@ -29,7 +29,8 @@ def heading(found: WatchedCommand, main: WatchResult, *, full: bool = False) -> 
     made: list[Sparing] = []
     if together is not None:
         made += [f"Before the job was queued again: {ranks.verdict(one)}" for one in found.earlier]
-        made += ranks.parts(together, full=full)
+        errors = {one.rank: one.error for one in found.programs if one.rank is not None and one.error}
+        made += ranks.parts(together, full=full, errors=errors)
     if len(found.programs) > (1 if together is None else len(together.rows)):
         made.append(_table(found, main, full))
     most = ", which spent the most time in loops" if together is None else ""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part
 from pipebench.render.screen import FEWEST_ROWS
-from pipebench.results.ranks import FEWEST_STEPS, RankRow, Ranks, SlowStage
+from pipebench.results.ranks import FEWEST_STEPS, Hang, RankRow, Ranks, SlowStage
 from pipebench.units import Scale, counted, percent, printable, seconds, seconds_scale
 
 _FEW = 8  # ranks in the short report
 _FEW_MISSING = 2
+_MOST_LISTED = 4
 _UNEVEN = 1.05
 _WORTH_A_WORD = 0.02  # of the loop
 _WORTH_A_PART = 0.05  # of what a sample takes longer
@@ -21,11 +22,46 @@ _UNVERIFIED = "not verified on a GPU"
 _PARTS = {"wait": "waits {} longer for batches", "work": "works {} longer between two collectives"}
 
 
-def parts(found: Ranks, *, full: bool = False) -> list[Part]:
-    """The verdict on the ranks, and a row for each."""
+def parts(found: Ranks, *, full: bool = False, errors: Mapping[int, str] | None = None) -> list[Part]:
+    """The verdict on the ranks, and a row for each. `errors` are the exceptions that ended ranks."""
     table = [_table(found, full)] if found.steps else []
     said = *_why(found), *_in_all(found), *_outside(found), *_uneven(found)
-    return [Line(verdict(found), "bold"), *said, *table]
+    if found.hang is None:
+        return [Line(verdict(found), "bold"), *said, *table]
+    hung = Line(_hung(found.hang, len(found.rows), errors or {}), "bold")
+    before = [f"Before that: {verdict(found)}", *said] if found.straggler is not None else []
+    return [hung, *before, *table]
+
+
+def _hung(found: Hang, of: int, errors: Mapping[int, str]) -> str:
+    """Which ranks hung, for how long, who waited for them, and what ended them."""
+    no_step = f"no rank made a step for {seconds(found.s)} before the end"
+    if not found.ranks:
+        if len(found.waiting) == of:
+            return (
+                f"The ranks hung: {no_step}, and all of them waited in backward or another collective. Look for a "
+                "collective that not all of them call."
+            )
+        return f"The ranks hung: {no_step}. Which of them held the others up is not known."
+    who = f"Rank{'s' * (len(found.ranks) > 1)} {_listed(found.ranks)}"
+    did = "held the others up outside the training iterations (validation, a checkpoint)" if found.outside else "hung"
+    said = [f"{who} {did}: {no_step}."]
+    if found.waiting:
+        others = f"rank{'s' * (len(found.waiting) > 1)} {_listed(found.waiting)}"
+        said.append(f"Meanwhile, {others} waited in backward or another collective.")
+    for rank in found.ranks[:_FEW_MISSING]:
+        if error := errors.get(rank):
+            said.append(f"What ended rank {rank} shows where it was: {printable(error)}.")
+    return " ".join(said)
+
+
+def _listed(ranks: Iterable[int]) -> str:
+    """As "1", "1 and 2", "1, 2 and 3", "0, 1, 2 and 5 more"."""
+    names = [str(one) for one in ranks]
+    if len(names) > _MOST_LISTED:
+        names[_MOST_LISTED - 1 :] = [f"{len(names) - _MOST_LISTED + 1} more"]
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def verdict(found: Ranks) -> str:

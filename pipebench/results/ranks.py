@@ -30,6 +30,37 @@ class StepOfRank(NamedTuple):
 
 
 @dataclass(frozen=True)
+class LastStep:
+    """When a rank made its last step: `since_s` before it ended. Before, steps followed each other in `longest_s`.
+
+    It made `made` steps (0: not known). Since the last one it did something by itself for `own_s`, and for `outside_s`
+    outside the iterations of its training loop. The rest is backward and collectives, in which it waited for the
+    others. `own_s` is None if that is not known, because its records have no end: then it made its last step at least
+    `since_s` before, by how often it wrote lines before.
+    """
+
+    since_s: float
+    longest_s: float
+    made: int = 0
+    own_s: float | None = None
+    outside_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Hang:
+    """No rank made a step for `s` before the first of them ended, much longer than any step took before.
+
+    `ranks` are those that hung (none: that is not known), and `outside` says that they were outside the iterations of
+    their training loop then. `waiting` are those that waited in backward or a collective meanwhile.
+    """
+
+    s: float
+    ranks: tuple[int, ...] = ()
+    waiting: tuple[int, ...] = ()
+    outside: bool = False
+
+
+@dataclass(frozen=True)
 class RankRow:
     """What one rank did by itself in a step, as a mean over the compared steps.
 
@@ -108,7 +139,8 @@ class Ranks:
     `saved_share` is the share of the loop's time that is saved if this rank alone is like the median of the others.
     `fewer_cores` are the cores that it may use, and the median of those of the others (None: it may use as many).
 
-    `early` are the ranks that did not reach their end.
+    `early` are the ranks that did not reach their end. `hang` says that the ranks made no step any more before the end
+    (None: they did). Then no straggler is named from a few steps.
     """
 
     of: int
@@ -130,6 +162,7 @@ class Ranks:
     outside_s: float = 0.0
     outside_share: float = 0.0
     early: tuple[int, ...] = ()
+    hang: Hang | None = None
 
     @property
     def hours_a_day(self) -> float:

@@ -11,6 +11,7 @@ from pipebench.results.programs import Program, WatchedCommand
 from pipebench.results.ranks import Ranks
 from pipebench.results.report import Report
 from pipebench.results.watched import WatchResult
+from pipebench.watch.read.hang import with_hang
 from pipebench.watch.read.one_of_ranks import with_siblings
 from pipebench.watch.read.rank_groups import in_loops_s, jobs
 from pipebench.watch.read.ranks import Rank, compared
@@ -38,18 +39,15 @@ def merged(reports: Sequence[Report]) -> Report:
         )
     *earlier, (last, found) = seen
     found = _among_siblings(found)
-    ranks = _compared(found)
-    shown = 0 if ranks.straggler is None else [one.rank for _, one, _ in found].index(ranks.straggler)
     numbers = {id(report): number for number, report in enumerate(last)}
+    placed = [dataclasses.replace(one, report=numbers[id(report)]) for report, one, _ in found]
+    ranks = with_hang(_compared(found), placed)
+    hung = ranks.hang.ranks[:1] if ranks.hang is not None else ()
+    chosen = ranks.straggler if ranks.straggler is not None else next(iter(hung), None)
+    shown = 0 if chosen is None else [one.rank for _, one, _ in found].index(chosen)
     programs = tuple(
-        dataclasses.replace(
-            one,
-            watched=None if place == shown else figures,
-            host=_host(report),
-            report=numbers[id(report)],
-            steps=(),
-        )
-        for place, (report, one, figures) in enumerate(found)
+        dataclasses.replace(one, watched=None if place == shown else figures, host=_host(report), steps=())
+        for place, (one, (report, _, figures)) in enumerate(zip(placed, found, strict=True))
     )
     status = max((report.command.status for report in last if report.command is not None), default=0)
     report, _, figures = found[shown]

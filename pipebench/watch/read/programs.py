@@ -18,6 +18,7 @@ from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.stacks import Looks
 from pipebench.watch.read.bound_of_ranks import bound_of_ranks
 from pipebench.watch.read.gather import Process, loaders_found
+from pipebench.watch.read.hang import last_step, with_hang
 from pipebench.watch.read.moves import among_ranks
 from pipebench.watch.read.notes import seen_stopped
 from pipebench.watch.read.one_of_ranks import one_of_ranks, rank_of
@@ -152,7 +153,9 @@ def _shown(found: Sequence[Program]) -> tuple[int | None, Ranks | None]:
             if (its := found[place]).watched is not None
         ],
     )
-    chosen = (ranks.readers or (ranks.rows[0].rank,))[0] if ranks.straggler is None else ranks.straggler
+    ranks = with_hang(ranks, [found[place] for place in together])
+    first = (ranks.hang.ranks if ranks.hang is not None else ()) or ranks.readers or (ranks.rows[0].rank,)
+    chosen = first[0] if ranks.straggler is None else ranks.straggler
     return next(place for place in together if found[place].rank == chosen), ranks
 
 
@@ -225,6 +228,7 @@ def _program(one: Records, first: int, options: WatchOptions, usable_cores: floa
         cores=one.cores,
         watched=watched,
         steps=tuple(steps_of(one.steps, watched.loaders_in_loop)),
+        last_step=last_step(script, one.left) if rank is not None else None,
     )
 
 

@@ -14,7 +14,7 @@ from pipebench.cli import cli
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.host.machine import Machine
 from pipebench.results.programs import Program, WatchedCommand
-from pipebench.results.ranks import StepOfRank
+from pipebench.results.ranks import Hang, LastStep, StepOfRank
 from pipebench.results.report import Report, load, save
 from pipebench.results.watched import StageResult, WatchResult
 from pipebench.watch.launch.footprint import Footprint
@@ -68,6 +68,25 @@ def test_a_rank_that_each_machine_watches_alone_is_merged_too() -> None:
     assert found.command is not None and found.command.ranks is not None
     assert [one.rank for one in found.command.programs] == [0, 1, 2, 3] and found.command.status == 3
     assert found.command.ranks.straggler == 2
+
+
+def test_ranks_of_several_machines_that_hung_are_told_by_durations() -> None:
+    last = {1: LastStep(12.0, 0.05, STEPS, 12.0)}
+    programs = [
+        replace(_program(rank), ended="failed", last_step=last.get(rank, LastStep(15.0, 0.05, STEPS, 0.1)))
+        for rank in range(4)
+    ]
+    reports = [_report(f"node{one.rank}", [one.rank or 0]) for one in programs]
+    found = merged(
+        [
+            replace(report, command=replace(report.command, programs=(replace(one, watched=None),)))
+            for report, one in zip(reports, programs, strict=True)
+            if report.command is not None
+        ]
+    )
+    assert found.command is not None and found.command.ranks is not None
+    assert found.command.ranks.hang == Hang(12.0, (1,), (0, 2, 3))
+    assert found.command.shown == 1
 
 
 def _attempt(number: int, *reports: Report) -> list[Report]:
