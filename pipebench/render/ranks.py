@@ -150,6 +150,10 @@ def _why(found: Ranks) -> Iterable[str]:
             f"{printable(stage.name)} ({printable(stage.kind)}) takes {seconds(stage.s)} of a sample there, and "
             f"{theirs} {_others(found)}.{_of_worker(stage)}"
         )
+    if found.fewer_workers is not None:
+        few, usual_workers = found.fewer_workers
+        with_few = f"with {counted(few, 'worker')}" if few else "without workers"
+        yield f"It loads {with_few}, and {_others(found)} with {usual_workers:g}."
     if found.fewer_cores is not None:
         own, usual = found.fewer_cores
         yield f"It may use {_cores(own)}, and {_others(found)} {usual:g}."

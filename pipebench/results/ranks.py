@@ -135,9 +135,11 @@ class Ranks:
 
     `straggler` is the rank that causes most of the cost (None: none is told from chance, or there are too few steps).
     Its `part` of a step is `behind_s` longer than the median of the others. `stage` is the stage of its loading that
-    differs most, and `longer` says what its workers do meanwhile (None: it has no workers, or theirs are no slower).
+    differs most (None: it explains little of that), and `longer` says what its workers do meanwhile (None: it has no
+    workers, or theirs are no slower).
     `saved_share` is the share of the loop's time that is saved if this rank alone is like the median of the others.
-    `fewer_cores` are the cores that it may use, and the median of those of the others (None: it may use as many).
+    `fewer_cores` are the cores that it may use, and the median of those of the others (None: it may use as many), and
+    `fewer_workers` the same of the workers of its training loaders.
 
     `early` are the ranks that did not reach their end. `hang` says that the ranks made no step any more before the end
     (None: they did). Then no straggler is named from a few steps.
@@ -156,6 +158,7 @@ class Ranks:
     longer: LongerSamples | None = None
     saved_share: float = 0.0
     fewer_cores: tuple[float, float] | None = None
+    fewer_workers: tuple[int, float] | None = None
     readers: tuple[int, ...] = ()
     hidden: Literal["device", "work"] | None = None
     outside_rank: int | None = None

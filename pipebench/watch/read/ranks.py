@@ -28,6 +28,7 @@ _WORTH_NAMING = 0.02  # of the loop
 _MOST = 0.5  # of the cost
 _NEARLY_ALL = 0.8  # of what a stage takes longer
 _SLOWER = 0.1  # of a sample of the others
+_EXPLAINS = 0.25  # of what a rank is behind: a stage that takes so much longer is named
 
 _Key = tuple[int, str, str]
 """Which stage of a rank: the place of its loader among those of the loop, its name and its kind."""
@@ -167,16 +168,38 @@ def _explained(found: Ranks, slow: RankRow, ranks: Sequence[Rank]) -> Ranks:
     part: Literal["wait", "work"] = "wait" if wait >= work or found.hidden else "work"
     its = {one.rank: one.watched for one in ranks}
     there = its.pop(slow.rank)
+    behind_s = wait if part == "wait" else work
     stage = _slow_stage(there, list(its.values())) if part == "wait" else None
+    if stage is not None and (stage.s - stage.others_s) * _samples_of_worker(there, ranks) < _EXPLAINS * behind_s:
+        stage = None
     return dataclasses.replace(
         found,
         straggler=slow.rank,
         part=part,
-        behind_s=wait if part == "wait" else work,
+        behind_s=behind_s,
         stage=stage,
         longer=_longer(there, list(its.values())),
         fewer_cores=_fewer_cores(there, list(its.values())),
+        fewer_workers=_fewer_workers(there, list(its.values())) if part == "wait" else None,
     )
+
+
+def _fewer_workers(slow: WatchResult, others: Sequence[WatchResult]) -> tuple[int, float] | None:
+    """The workers of a rank, and those of the median of the others, if these are more."""
+    own, theirs = _workers(slow), median(map(_workers, others))
+    return (own, theirs) if own < theirs else None
+
+
+def _workers(found: WatchResult) -> int:
+    return sum(one.workers for one in found.loaders if one.loader in found.loaders_in_loop)
+
+
+def _samples_of_worker(found: WatchResult, ranks: Sequence[Rank]) -> float:
+    """The samples that one worker of a rank makes for a step: what a sample takes longer, a step takes so often."""
+    steps = next(_steps(one) for one in ranks if one.watched is found)
+    samples = max((one.samples for one in _stages(found).values()), default=0)
+    each = samples * iterations_of_step(found, steps) / found.iterations if found.iterations else 0.0
+    return each / max(1, _workers(found))
 
 
 def _fewer_cores(slow: WatchResult, others: Sequence[WatchResult]) -> tuple[float, float] | None:
