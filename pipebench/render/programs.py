@@ -124,7 +124,9 @@ def ends(programs: Iterable[Program]) -> Iterable[str]:
             yield f"{_who(one)} {_cut(one, first)}: its records have no end.{why}"
         elif one.ended == "running":
             yield f"{_who(one)} still ran when the command ended: its records are of the time before."
-        if first is None and one.rank is not None and one.ended in ("failed", "cut"):
+        elif one.early:
+            yield f"{_who(one)} ended without an error while other ranks were still in their training iterations."
+        if first is None and one.rank is not None and (one.early or one.ended in ("failed", "cut")):
             firsts[one.report] = one
 
 

@@ -24,6 +24,9 @@ class Program:
     Its process exited `left_s` after the first program began (None: not seen), with `exit_status`: -n if signal n ended
     it (None: not known, or 0). `memory_ran_out`: the kernel may have killed it, because it counted lack of memory.
 
+    `early`: it is a rank that reached its end while another one was still in its training iterations, which then
+    failed.
+
     `watched` are its figures; None: they are those of `Report.watched`. Of a rank, `steps` are those that were kept
     (none in a merged report), and `last_step` says when it made the last one (None: not known).
     `host` is its machine in a report that was merged from several ("": that of the report), and `report` the number of
@@ -49,6 +52,7 @@ class Program:
     meeting: str = ""
     cores: tuple[int, ...] = ()
     last_step: LastStep | None = None
+    early: bool = False
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,12 @@ def hang_of(ranks: Sequence[Program]) -> Hang | None:
     return replace(found, waiting=waiting)
 
 
+def in_iterations(one: Program) -> bool:
+    """Whether a program that failed, or was killed, was in its training iterations then, as far as that is known."""
+    last = one.last_step
+    return one.ended in ("failed", "cut") and last is not None and last.outside_s < _HALF * last.since_s
+
+
 def _much_longer(one: LastStep) -> bool:
     """Whether its last step was much longer ago than steps take."""
     if one.own_s is not None and one.made < _FEWEST:

@@ -18,7 +18,7 @@ from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.stacks import Looks
 from pipebench.watch.read.bound_of_ranks import bound_of_ranks
 from pipebench.watch.read.gather import Process, loaders_found
-from pipebench.watch.read.hang import last_step, with_hang
+from pipebench.watch.read.hang import in_iterations, last_step, with_hang
 from pipebench.watch.read.moves import among_ranks
 from pipebench.watch.read.notes import seen_stopped
 from pipebench.watch.read.one_of_ranks import one_of_ranks, rank_of
@@ -91,6 +91,7 @@ def programs_of(
     every = list(records)
     loaded = sorted((one for one in every if loaders_found(one.processes)), key=_began)
     found = [_program(one, _began(loaded[0]), options, usable_cores) for one in loaded]
+    _note_early(found)
     _among_ranks(found, loaded, usable_cores)
     _without_siblings(found, loaded, [one.rank for one in every if one.rank is not None])
     shown, ranks = _shown(found)
@@ -193,6 +194,17 @@ def _without_siblings(found: list[Program], records: Sequence[Records], ranks: S
             seen = {one.rank for one in ranks if (one.of, one.meeting) == (rank.of, rank.meeting)}
             if len(seen) < (rank.here or rank.of):
                 found[place] = dataclasses.replace(its, watched=one_of_ranks(its.watched, rank))
+
+
+def _note_early(found: list[Program]) -> None:
+    """Notes the ranks that reached their end while another one was in its training iterations, which then failed."""
+    for group in groups(found):
+        late = [found[place] for place in group if in_iterations(found[place])]
+        for place in group if late else ():
+            one = found[place]
+            gone = one.ended == "ended" and one.left_s is not None
+            if gone and any(other.left_s is not None and other.left_s > (one.left_s or 0.0) for other in late):
+                found[place] = dataclasses.replace(one, early=True)
 
 
 def _used_cores(found: Footprint) -> float:

@@ -9,6 +9,7 @@ import pytest
 from test_ranks import NOTHING, _rank
 
 from pipebench.render import layout
+from pipebench.render.programs import ends
 from pipebench.render.ranks import parts
 from pipebench.results.programs import Program
 from pipebench.results.ranks import Hang, LastStep
@@ -16,6 +17,7 @@ from pipebench.watch.launch.exits import Exit
 from pipebench.watch.read import hang
 from pipebench.watch.read.gather import Process
 from pipebench.watch.read.hang import hang_of, with_hang
+from pipebench.watch.read.programs import _note_early
 from pipebench.watch.read.ranks import compared
 from pipebench.watch.record import program_lines
 from pipebench.watch.record.lines import Line, Moment
@@ -115,3 +117,27 @@ def test_of_a_killed_rank_the_lines_tell_when_its_loop_went_on() -> None:
     assert found == LastStep(pytest.approx(60.0), 2.0)
     assert hang.last_step(Process(lines), None) is None
     assert hang.last_step(Process([*lines, Moment("end", 8 * S)]), Exit(69 * S, -15)) is None
+
+
+@pytest.mark.parametrize(
+    ("gone_s", "last", "early"),
+    [
+        (9.0, LastStep(4.1, 0.05, 29, 0.1, 0.02), True),
+        (11.0, LastStep(4.1, 0.05, 29, 0.1, 0.02), False),  # it left later
+        (9.0, LastStep(4.1, 0.05, 29, 0.1, 4.0), False),  # the other one failed after its loop
+        (9.0, None, False),
+        (None, LastStep(4.1, 0.05, 29, 0.1, 0.02), False),
+    ],
+)
+def test_a_rank_that_ended_while_another_one_was_in_its_steps_is_noted(
+    gone_s: float | None, last: LastStep | None, early: bool
+) -> None:
+    ranks = _ended(HUNG, HUNG)
+    found = [replace(ranks[0], last_step=last, left_s=10.0), replace(ranks[1], ended="ended", left_s=gone_s)]
+    _note_early(found)
+    assert [one.early for one in found] == [False, early]
+    said = " ".join(" ".join(ends(found)).split())
+    left = (
+        "ddp.py (rank 1, process 1) ended without an error while other ranks were still in their training iterations."
+    )
+    assert (left in said) is early and ("failed, 1.00 s after rank 1 was gone" in said) is early
