@@ -61,7 +61,7 @@ HOUSE = {
     "of_causes one_worker slow_line drawn_lines full_collections cores_taken pass_causes given_by_each in_vain "
     "small_batches torch_threads after_model own_lines beside_model untrained loop_causes without_workers "
     "warming slower_steps frozen_modules busy_threads causes notes summary one_of_ranks "
-    "rank_pace ranks rank_groups hang programs merged",
+    "kept_steps rank_pace ranks rank_groups hang programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",
     "watch.trace": "tracks device_timeline excerpt perfetto",

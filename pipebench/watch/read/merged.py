@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import filterfalse
+from typing import cast
 
 from pipebench.errors import PipebenchError
 from pipebench.results.programs import Program, WatchedCommand
-from pipebench.results.ranks import Ranks
+from pipebench.results.ranks import Ranks, StepOfRank
 from pipebench.results.report import Report
 from pipebench.results.watched import WatchResult
 from pipebench.watch.read.hang import with_hang
+from pipebench.watch.read.kept_steps import KeptSteps
 from pipebench.watch.read.one_of_ranks import with_siblings
 from pipebench.watch.read.rank_groups import in_loops_s, jobs
 from pipebench.watch.read.ranks import Rank, compared
@@ -19,8 +21,10 @@ from pipebench.watch.read.ranks import Rank, compared
 Found = tuple[Report, Program, WatchResult]
 
 
-def merged(reports: Sequence[Report]) -> Report:
-    """One report of the ranks in all these reports. Own times of steps are durations, so clocks need not agree.
+def merged(reports: Iterable[Report]) -> Report:
+    """One report of the ranks in all these reports, which are taken one after another.
+
+    Own times of steps are durations, so clocks need not agree.
 
     Its figures are those of the rank that the others wait for, or of the first one. It is without their steps, which
     are compared by now and can be millions. Merged reports are passed over. Of several jobs of one command, it is the
@@ -29,7 +33,7 @@ def merged(reports: Sequence[Report]) -> Report:
     """
     attempts: dict[int, list[Report]] = {}
     for report in filterfalse(_is_merged, reports):
-        attempts.setdefault(report.command.attempt if report.command is not None else 0, []).append(report)
+        attempts.setdefault(report.command.attempt if report.command is not None else 0, []).append(_compact(report))
     seen = [(attempts[number], its) for number in sorted(attempts) if (its := _of_attempt(attempts[number]))]
     if not seen:
         raise PipebenchError(
@@ -60,6 +64,17 @@ def merged(reports: Sequence[Report]) -> Report:
         watched=figures,
         command=WatchedCommand((), status, programs, shown, ranks=ranks, earlier=before),
     )
+
+
+def _compact(report: Report) -> Report:
+    """The report with its steps in little memory."""
+    if report.command is None:
+        return report
+    programs = tuple(
+        dataclasses.replace(one, steps=cast("tuple[StepOfRank, ...]", KeptSteps(one.steps)))
+        for one in report.command.programs
+    )
+    return dataclasses.replace(report, command=dataclasses.replace(report.command, programs=programs))
 
 
 def _is_merged(report: Report) -> bool:

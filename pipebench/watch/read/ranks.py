@@ -11,6 +11,7 @@ from typing import Literal
 
 from pipebench.results.ranks import FEWEST_STEPS, LongerSamples, RankRow, Ranks, SlowStage, StepOfRank
 from pipebench.results.watched import StageResult, WatchResult
+from pipebench.watch.read.kept_steps import Counted, Places
 from pipebench.watch.read.rank_pace import (
     Costs,
     costs,
@@ -48,8 +49,9 @@ class Rank:
 def compared(of: int, ranks: Sequence[Rank]) -> Ranks:
     """The ranks that were seen, of `of`, by the steps after the warm-up."""
     ranks = sorted(ranks, key=lambda one: one.rank)
-    own = [_counted(one) for one in ranks]
-    common = sorted(set.intersection(*map(set, own))) if len(own) > 1 else []
+    known: Places = {}
+    own = [_counted(one, known) for one in ranks]
+    common = _common(own)
     stand_for, step_s = [weight(number, STEP_BITS) for number in common], _step_s(ranks)
     every = sum(stand_for)
     paces = [pace(one.watched, _steps(one)) for one in ranks]
@@ -105,11 +107,19 @@ def _readers(rows: Sequence[RankRow], steps: int) -> tuple[int, ...]:
     return found if len(found) < len(rows) and steps >= FEWEST_STEPS else ()
 
 
-def _counted(one: Rank) -> dict[int, StepOfRank]:
+def _common(own: Sequence[Mapping[int, StepOfRank]]) -> list[int]:
+    """The numbers of the steps that all of several ranks made. One set at a time: there may be hundreds."""
+    found = set(own[0]) if len(own) > 1 else set()
+    for one in own[1:]:
+        found.intersection_update(one)
+    return sorted(found)
+
+
+def _counted(one: Rank, known: Places) -> Mapping[int, StepOfRank]:
     """The steps after the warm-up, by their number. The very first one holds what came before the loop."""
     each = iterations_of_step(one.watched, _steps(one))
     begin = max(1, math.ceil(one.watched.warmup_iterations / each)) if each else 1
-    return {step.number: step for step in one.steps if step.so_far > begin}
+    return Counted(one.steps, begin, known)
 
 
 def _last(own: Sequence[Mapping[int, StepOfRank]], number: int) -> int:
