@@ -58,10 +58,10 @@ HOUSE = {
     "collectives bound bound_of_ranks known_row known_files known_arrays known_table known_lines lines_around "
     "opened_again needless drilled line_runs hand_off script_cpu costs over_time loop_clock host_use known_move moves "
     "moves_of_run locks prepared account verdict waiting stalls series each_loader growing "
-    "of_causes slow_line drawn_lines full_collections cores_taken pass_causes once given_by_each in_vain small_batches "
-    "torch_threads after_model own_lines small_steps beside_model untrained loop_causes without_workers warming "
-    "slower_steps frozen_modules busy_threads causes notes summary one_of_ranks "
-    "rank_pace ranks rank_groups programs merged",
+    "of_causes one_worker slow_line drawn_lines full_collections cores_taken pass_causes once given_by_each in_vain "
+    "small_batches torch_threads after_model own_lines small_steps beside_model untrained loop_causes "
+    "without_workers warming slower_steps frozen_modules busy_threads causes notes summary one_of_ranks "
+    "kept_steps rank_pace ranks rank_groups hang programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",
     "watch.log": "incoming queue_fill worker_memory live writing writers",
     "watch.trace": "tracks device_timeline excerpt perfetto",

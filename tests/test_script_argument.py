@@ -9,10 +9,11 @@ from pathlib import Path
 import click
 import pytest
 
-from pipebench.commands._script import check_script
+from pipebench.commands._script import check_no_rank, check_script
 from pipebench.commands.advise import command as advise
 from pipebench.commands.watch import command as watch
 from pipebench.errors import UsageError
+from pipebench.host.slurm import tasks
 
 
 def _refused(argv: list[str], command: click.Command = watch, name: str = "watch") -> tuple[str, str]:
@@ -111,3 +112,45 @@ def test_a_shell_script_is_not_run_as_python(
     with pytest.raises(UsageError, match="is a program") as error:
         check_script([name], context)
     assert error.value.remedy.endswith(f"pipebench watch -- bash {shlex.quote(name)} ...")
+
+
+STEP = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2"}
+
+
+@pytest.mark.parametrize(
+    ("names", "several"),
+    [
+        (STEP, 2),
+        ({**STEP, "SLURM_PROCID": "0"}, 2),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}, 1),
+        ({"SLURM_NTASKS": "4"}, 1),  # a shell of `salloc`
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "ENVIRONMENT": "BATCH"}, 1),  # the script of `sbatch`
+        ({**STEP, "ENVIRONMENT": "BATCH", "SLURM_STEP_NUM_TASKS": "2"}, 2),  # `srun` in it
+        ({**STEP, "ENVIRONMENT": "BATCH", "SLURM_STEP_NUM_TASKS": "1"}, 1),
+        ({}, 1),
+    ],
+)
+def test_advise_is_refused_on_one_of_several_tasks_of_srun(
+    names: dict[str, str], several: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tasks(names) == several
+    for name in ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS", "ENVIRONMENT", "RANK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in names.items():
+        monkeypatch.setenv(name, value)
+    if several == 1:
+        check_no_rank("advise")
+        return
+    for argv in (["train.py"], ["--", sys.executable, "train.py"]):
+        problem, remedy = _refused(argv, advise, "advise")
+        task = names["SLURM_PROCID"]
+        assert problem == f"this is task {task} of 2 that srun started: it cannot reach the others"
+        assert remedy.startswith("all ranks must be started by one command on one machine")
+        assert remedy.endswith("pipebench advise -- torchrun --nproc-per-node 2 train.py")
+
+
+def test_advise_of_a_command_is_refused_on_a_rank_of_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    problem, remedy = _refused(["--", sys.executable, "train.py"], advise, "advise")
+    assert problem == "this is one of 2 ranks: it cannot reach the others" and "one command on one machine" in remedy

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from pipebench.errors import UsageError, did_you_mean
-from pipebench.host.slurm import own_place
+from pipebench.host.slurm import own_place, tasks
 from pipebench.units import printable
 
 _IS_COMMAND = "pipebench: a command"
@@ -85,6 +85,20 @@ def check_alone(why: str, remedy: str) -> None:
     ranks = os.environ.get("WORLD_SIZE", "")
     if ranks.isdigit() and int(ranks) > 1:
         raise UsageError(f"this is one of {ranks} ranks: {why}", remedy)
+
+
+def check_no_rank(name: str) -> None:
+    """Raises `UsageError` if a launcher has started this process as one of several ranks. `name` is ours."""
+    number, several = os.environ.get("RANK", ""), tasks(os.environ)
+    remedy = (
+        "all ranks must be started by one command on one machine, with pipebench in front of it: "
+        f"pipebench {name} -- torchrun --nproc-per-node {several if several > 1 else 'N'} train.py"
+    )
+    if several > 1:
+        task = printable(os.environ.get("SLURM_PROCID", "")) or "one"
+        raise UsageError(f"this is task {task} of {several} that srun started: it cannot reach the others", remedy)
+    if number.isdigit():
+        check_alone("it cannot reach the others", remedy)
 
 
 def own_file(asked: Path | None) -> Path | None:

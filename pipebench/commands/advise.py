@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from pipebench.commands._numbers import Number
-from pipebench.commands._script import WithCommands, check_alone, check_command, check_script, is_a_command, own_file
+from pipebench.commands._script import (
+    WithCommands,
+    check_alone,
+    check_command,
+    check_no_rank,
+    check_script,
+    is_a_command,
+    own_file,
+)
 from pipebench.errors import UsageError
 from pipebench.terminal import exported, formatted, keep, paged, places, rendered
 
@@ -78,8 +86,10 @@ def command(
     is_command = is_a_command(context) and module is None and not script
     if is_command:
         check_command(argv, "advise")
+        check_no_rank("advise")
     else:
         check_script(argv, context)
+        check_no_rank("advise")
         check_alone(
             "each would measure what is tried on the others, too",
             "put pipebench in front of them all: pipebench advise -- torchrun ... train.py",

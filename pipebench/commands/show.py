@@ -64,7 +64,7 @@ def command(
     else:
         from pipebench.watch.read.merged import merged
 
-        found = merged([*_reports_in(folder)])
+        found = merged(_reports_in(folder))
     if redact:
         found = nameless(found)
     if export_json is not None:

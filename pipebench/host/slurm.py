@@ -11,6 +11,18 @@ def attempt(names: Mapping[str, str]) -> int:
     return _number(names, "SLURM_RESTART_COUNT")
 
 
+def tasks(names: Mapping[str, str]) -> int:
+    """How many tasks `srun` has started, of which this process is one. 1: alone, or not below `srun`.
+
+    `SLURM_NTASKS` is also there in the script of a batch job, whose one task may start all others, and after `salloc`.
+    """
+    if "SLURM_STEP_NUM_TASKS" in names:
+        return max(1, _number(names, "SLURM_STEP_NUM_TASKS"))
+    if "SLURM_PROCID" not in names or names.get("ENVIRONMENT") == "BATCH":
+        return 1
+    return max(1, _number(names, "SLURM_NTASKS"))
+
+
 def own_place(place: str, names: Mapping[str, str]) -> str:
     """A place that no other task of the job step has, and no attempt before: `a.csv` is `a.task3.csv` there.
 

@@ -18,5 +18,5 @@ COST = "order of batches varies"
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if tried or seen.workers < 2 or not seen.waits or not seen.settings.get("in_order") or not seen.any_order:
         return None
-    asked = seen.has_cause("head-of-line")
+    asked = seen.has_cause("head-of-line", "slow-worker")
     return Change("in_order", {"in_order": False}, COST, predicted=seen.promise, asked_for=asked)

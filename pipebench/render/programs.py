@@ -29,7 +29,8 @@ def heading(found: WatchedCommand, main: WatchResult, *, full: bool = False) -> 
     made: list[Sparing] = []
     if together is not None:
         made += [f"Before the job was queued again: {ranks.verdict(one)}" for one in found.earlier]
-        made += ranks.parts(together, full=full)
+        errors = {one.rank: one.error for one in found.programs if one.rank is not None and one.error}
+        made += ranks.parts(together, full=full, errors=errors)
     if len(found.programs) > (1 if together is None else len(together.rows)):
         made.append(_table(found, main, full))
     most = ", which spent the most time in loops" if together is None else ""
@@ -123,7 +124,9 @@ def ends(programs: Iterable[Program]) -> Iterable[str]:
             yield f"{_who(one)} {_cut(one, first)}: its records have no end.{why}"
         elif one.ended == "running":
             yield f"{_who(one)} still ran when the command ended: its records are of the time before."
-        if first is None and one.rank is not None and one.ended in ("failed", "cut"):
+        elif one.early:
+            yield f"{_who(one)} ended without an error while other ranks were still in their training iterations."
+        if first is None and one.rank is not None and (one.early or one.ended in ("failed", "cut")):
             firsts[one.report] = one
 
 

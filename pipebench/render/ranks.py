@@ -2,29 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part
 from pipebench.render.screen import FEWEST_ROWS
-from pipebench.results.ranks import FEWEST_STEPS, RankRow, Ranks, SlowStage
+from pipebench.results.ranks import FEWEST_STEPS, Hang, RankRow, Ranks, SlowStage
 from pipebench.units import Scale, counted, percent, printable, seconds, seconds_scale
 
 _FEW = 8  # ranks in the short report
 _FEW_MISSING = 2
+_MOST_LISTED = 4
 _UNEVEN = 1.05
 _WORTH_A_WORD = 0.02  # of the loop
 _WORTH_A_PART = 0.05  # of what a sample takes longer
 _LEGEND = "Own work: all but backward and collectives. last: share of the steps {}."
+_CUT = "+: the records of this rank have no end, so it may have loaded more."
 _UNVERIFIED = "not verified on a GPU"
 _PARTS = {"wait": "waits {} longer for batches", "work": "works {} longer between two collectives"}
 
 
-def parts(found: Ranks, *, full: bool = False) -> list[Part]:
-    """The verdict on the ranks, and a row for each."""
+def parts(found: Ranks, *, full: bool = False, errors: Mapping[int, str] | None = None) -> list[Part]:
+    """The verdict on the ranks, and a row for each. `errors` are the exceptions that ended ranks."""
     table = [_table(found, full)] if found.steps else []
     said = *_why(found), *_in_all(found), *_outside(found), *_uneven(found)
-    return [Line(verdict(found), "bold"), *said, *table]
+    if found.hang is None:
+        return [Line(verdict(found), "bold"), *said, *table]
+    hung = Line(_hung(found.hang, len(found.rows), errors or {}), "bold")
+    before = [f"Before that: {verdict(found)}", *said] if found.straggler is not None else []
+    return [hung, *before, *table]
+
+
+def _hung(found: Hang, of: int, errors: Mapping[int, str]) -> str:
+    """Which ranks hung, for how long, who waited for them, and what ended them."""
+    no_step = f"no rank made a step for {seconds(found.s)} before the end"
+    if not found.ranks:
+        if len(found.waiting) == of:
+            return (
+                f"The ranks hung: {no_step}, and all of them waited in backward or another collective. Look for a "
+                "collective that not all of them call."
+            )
+        return f"The ranks hung: {no_step}. Which of them held the others up is not known."
+    who = f"Rank{'s' * (len(found.ranks) > 1)} {_listed(found.ranks)}"
+    did = "held the others up outside the training iterations (validation, a checkpoint)" if found.outside else "hung"
+    said = [f"{who} {did}: {no_step}."]
+    if found.waiting:
+        others = f"rank{'s' * (len(found.waiting) > 1)} {_listed(found.waiting)}"
+        said.append(f"Meanwhile, {others} waited in backward or another collective.")
+    for rank in found.ranks[:_FEW_MISSING]:
+        if error := errors.get(rank):
+            said.append(f"What ended rank {rank} shows where it was: {printable(error)}.")
+    return " ".join(said)
+
+
+def _listed(ranks: Iterable[int]) -> str:
+    """As "1", "1 and 2", "1, 2 and 3", "0, 1, 2 and 5 more"."""
+    names = [str(one) for one in ranks]
+    if len(names) > _MOST_LISTED:
+        names[_MOST_LISTED - 1 :] = [f"{len(names) - _MOST_LISTED + 1} more"]
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def verdict(found: Ranks) -> str:
@@ -113,6 +150,10 @@ def _why(found: Ranks) -> Iterable[str]:
             f"{printable(stage.name)} ({printable(stage.kind)}) takes {seconds(stage.s)} of a sample there, and "
             f"{theirs} {_others(found)}.{_of_worker(stage)}"
         )
+    if found.fewer_workers is not None:
+        few, usual_workers = found.fewer_workers
+        with_few = f"with {counted(few, 'worker')}" if few else "without workers"
+        yield f"It loads {with_few}, and {_others(found)} with {usual_workers:g}."
     if found.fewer_cores is not None:
         own, usual = found.fewer_cores
         yield f"It may use {_cores(own)}, and {_others(found)} {usual:g}."
@@ -159,6 +200,9 @@ def _outside(found: Ranks) -> Iterable[str]:
 
 
 def _uneven(found: Ranks) -> Iterable[str]:
+    """By how much what the ranks loaded differs. Where one ended early, that says nothing of the others."""
+    if found.early:
+        return
     amounts = {"samples": [float(one.samples) for one in found.rows]}
     tokens = [one.tokens for one in found.rows if one.tokens is not None]
     if len(tokens) == len(found.rows):
@@ -184,6 +228,8 @@ def _table(found: Ranks, full: bool) -> Table:
     last = "in which it waited longest for batches" if found.hidden == "device" else "to which it came last"
     left = len(found.rows) - len(rows)
     more = (f"{counted(left, 'more rank')}: --full shows them.",) if left else ()
+    if any(one.cut for one in rows):
+        more = (_CUT, *more)
     return Table(
         f"Own part of a step, over {counted(found.steps, 'step')}",
         ("rank", "process", f"wait, {scale.unit}", f"own work, {scale.unit}", "last", "samples"),
@@ -196,5 +242,5 @@ def _table(found: Ranks, full: bool) -> Table:
 def _cells(one: RankRow, scale: Scale) -> tuple[str, ...]:
     return (
         str(one.rank), str(one.pid), scale.number(one.wait_s), scale.number(one.work_s), percent(one.last_share),
-        f"{one.samples:,}",
+        f"{one.samples:,}{'+' * one.cut}",
     )  # fmt: skip

@@ -37,6 +37,11 @@ def _loader_at(move: NextMove) -> str:
     return f"loader {move.loader}" + (f", {code_place(move.file, move.line)}" if known else "")
 
 
+_DIFFERS = {
+    "blocked": "it waits longer there (its disc, its connection, a lock, its shard; larger samples, if not shuffled)",
+    "computes": "it computes longer there (a slower core; heavier samples, if the data is not shuffled)",
+    "no-core": "it has no core for longer there (its affinity, other processes on its core)",
+}
 GROWS = (
     "As it takes longer and longer through a pass, it seems to work on all of the pass so far: once at the end of the "
     "pass is enough, or sums that each step adds to"
@@ -193,6 +198,10 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
     "spread-evenly": lambda move: (
         f"spread the work evenly over the {move.workers} workers of loader {move.loader}: shuffle the data, or split "
         "it evenly"
+    ),
+    "mend-worker": lambda move: (
+        f"find out why worker {move.worker} of loader {move.loader} takes {move.slower:.1f} times as long for a sample "
+        f"as the other{'s' * (move.workers > 2)}: {_DIFFERS[move.slow_part]}"
     ),
     "lower-num-workers": lambda move: f"lower {setting('num_workers', move.made_by)} of loader {move.loader}",
     "raise-prefetch-factor": lambda move: f"raise {setting('prefetch_factor', move.made_by)} of loader {move.loader}",

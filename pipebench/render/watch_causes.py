@@ -240,6 +240,16 @@ def _uneven_workers(one: Cause, values: Any, part: str) -> str:
     )
 
 
+def _slow_worker(one: Cause, values: Any, part: str) -> str:
+    rest = "other" if values["workers"] == 2 else "others"
+    slower = f"Worker {values['worker']} takes {values['slower']:.1f} times as long"
+    return (
+        f"{_waits(one, part)}. {slower} for a sample as the {rest} ({seconds(values['slow_s'])}), and is busy "
+        f"{percent(values['most_busy'])} of the time; the {rest} {percent(values['others_busy'])}."
+        + saving(one, "A worker that is as fast as the " + rest)
+    )
+
+
 def _nth(number: int) -> str:
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
@@ -345,6 +355,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "head-of-line": _head_of_line,
     "periodic-stalls": _periodic,
     "uneven-workers": _uneven_workers,
+    "slow-worker": _slow_worker,
     "waiting": lambda one, values, part: (
         f"{_waits(one, part)}, though they are busy only {percent(values['busy'])} of the time."
         + saving(one, "Faster loading")

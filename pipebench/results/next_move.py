@@ -56,6 +56,8 @@ class NextMove:
     samples are made (None: no line is named). It comes before what `action` says. Without `title`, nothing is known of
     the line but its share. `reread`, `runs` and `needless` are as in DrilledLine. `alike`: other
     lines are slow by the same, and the share is that of all.
+
+    "mend-worker": `worker` takes `slower` times as long for a sample as the others, most of it in `slow_part`.
     """
 
     action: Literal[
@@ -68,7 +70,7 @@ class NextMove:
         "less-python", "switch-off", "no-workers", "validate-less-often", "larger-batches", "collect-less",
         "end-gradients", "validate-in-larger-batches", "do-less-in-validation", "more-threads", "make-batches-cheaper",
         "do-less-before", "fewer-operations",
-        "do-less-between", "fewer-torch-threads", "ask-length-once",
+        "do-less-between", "fewer-torch-threads", "ask-length-once", "mend-worker",
     ]  # fmt: skip
     usable_cores: float
     workers: int = 0
@@ -121,6 +123,9 @@ class NextMove:
     alike: bool = False
     needless: NeedlessCall | None = None
     by: str = ""
+    worker: int = 0
+    slower: float = 0.0
+    slow_part: Literal["computes", "no-core", "blocked"] = "blocked"
 
     @property
     def fair(self) -> Speedup | None:

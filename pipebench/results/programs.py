@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pipebench.results.ranks import Ranks, StepOfRank
+from pipebench.results.ranks import LastStep, Ranks, StepOfRank
 from pipebench.results.watched import WatchResult
 
 
@@ -24,8 +24,11 @@ class Program:
     Its process exited `left_s` after the first program began (None: not seen), with `exit_status`: -n if signal n ended
     it (None: not known, or 0). `memory_ran_out`: the kernel may have killed it, because it counted lack of memory.
 
+    `early`: it is a rank that reached its end while another one was still in its training iterations, which then
+    failed.
+
     `watched` are its figures; None: they are those of `Report.watched`. Of a rank, `steps` are those that were kept
-    (none in a merged report).
+    (none in a merged report), and `last_step` says when it made the last one (None: not known).
     `host` is its machine in a report that was merged from several ("": that of the report), and `report` the number of
     the report that it is from: each has a first program of its own, so moments of two reports cannot be compared.
     """
@@ -48,6 +51,8 @@ class Program:
     report: int = 0
     meeting: str = ""
     cores: tuple[int, ...] = ()
+    last_step: LastStep | None = None
+    early: bool = False
 
 
 @dataclass(frozen=True)

@@ -30,13 +30,45 @@ class StepOfRank(NamedTuple):
 
 
 @dataclass(frozen=True)
+class LastStep:
+    """When a rank made its last step: `since_s` before it ended. Before, steps followed each other in `longest_s`.
+
+    It made `made` steps (0: not known). Since the last one it did something by itself for `own_s`, and for `outside_s`
+    outside the iterations of its training loop. The rest is backward and collectives, in which it waited for the
+    others. `own_s` is None if that is not known, because its records have no end: then it made its last step at least
+    `since_s` before, by how often it wrote lines before.
+    """
+
+    since_s: float
+    longest_s: float
+    made: int = 0
+    own_s: float | None = None
+    outside_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Hang:
+    """No rank made a step for `s` before the first of them ended, much longer than any step took before.
+
+    `ranks` are those that hung (none: that is not known), and `outside` says that they were outside the iterations of
+    their training loop then. `waiting` are those that waited in backward or a collective meanwhile.
+    """
+
+    s: float
+    ranks: tuple[int, ...] = ()
+    waiting: tuple[int, ...] = ()
+    outside: bool = False
+
+
+@dataclass(frozen=True)
 class RankRow:
     """What one rank did by itself in a step, as a mean over the compared steps.
 
     It waited for batches for `wait_s`, and worked for `work_s`: forward, the optimiser, everything but backward and
     collectives, in which the ranks wait for each other. `last_share` is the share of the steps to whose collective it
     came last; with a device, in which it waited longest for its batches. What that cost the others is `cost_s` in all.
-    `samples` are those that it loaded, with about so many `tokens` (None: its batches show none).
+    `samples` are those that it loaded, with about so many `tokens` (None: its batches show none). `cut`: its records
+    have no end, so it may have loaded more.
     """
 
     rank: int
@@ -47,6 +79,7 @@ class RankRow:
     cost_s: float
     samples: int
     tokens: float | None = None
+    cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,9 +135,14 @@ class Ranks:
 
     `straggler` is the rank that causes most of the cost (None: none is told from chance, or there are too few steps).
     Its `part` of a step is `behind_s` longer than the median of the others. `stage` is the stage of its loading that
-    differs most, and `longer` says what its workers do meanwhile (None: it has no workers, or theirs are no slower).
+    differs most (None: it explains little of that), and `longer` says what its workers do meanwhile (None: it has no
+    workers, or theirs are no slower).
     `saved_share` is the share of the loop's time that is saved if this rank alone is like the median of the others.
-    `fewer_cores` are the cores that it may use, and the median of those of the others (None: it may use as many).
+    `fewer_cores` are the cores that it may use, and the median of those of the others (None: it may use as many), and
+    `fewer_workers` the same of the workers of its training loaders.
+
+    `early` are the ranks that did not reach their end. `hang` says that the ranks made no step any more before the end
+    (None: they did). Then no straggler is named from a few steps.
     """
 
     of: int
@@ -120,11 +158,14 @@ class Ranks:
     longer: LongerSamples | None = None
     saved_share: float = 0.0
     fewer_cores: tuple[float, float] | None = None
+    fewer_workers: tuple[int, float] | None = None
     readers: tuple[int, ...] = ()
     hidden: Literal["device", "work"] | None = None
     outside_rank: int | None = None
     outside_s: float = 0.0
     outside_share: float = 0.0
+    early: tuple[int, ...] = ()
+    hang: Hang | None = None
 
     @property
     def hours_a_day(self) -> float:

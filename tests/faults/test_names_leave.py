@@ -51,7 +51,7 @@ REVIEWED = {
     "consumers.Consumer": "name device precision data source link date",
     "training.Training": "consumer",
     "watched.Verdict": "phase stage stage_kind wait_part dataset torch lacks",
-    "next_move.NextMove": "stage stage_kind wait_part made_by called_by function title how by",
+    "next_move.NextMove": "stage stage_kind wait_part made_by called_by function title how by slow_part",
     "watched.StageResult": "name kind",
     "watched.PhaseResult": "phase",
     "watched.WatchResult": "start_method",

@@ -95,8 +95,8 @@ class Planted:
                 process_cpu_ns=min(1, more.get("process_cpu_ns", 0)),
             ),
             FetchSums(
-                1, begin + 1, end, batches=50, samples=200, busy_ns=spent, cpu_ns=int(cpu * spent),
-                stages_ns={1: int(0.7 * spent), 2: int(0.3 * spent)}, **more,
+                1, begin + 1, end, busy_ns=spent, cpu_ns=int(cpu * spent),
+                stages_ns={1: int(0.7 * spent), 2: int(0.3 * spent)}, **{"batches": 50, "samples": 200, **more},
             ),
         ]  # fmt: skip
         pools = [Pool("OpenBLAS", 4, "OPENBLAS_NUM_THREADS=1")] if threads else []

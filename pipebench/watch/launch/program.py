@@ -39,19 +39,41 @@ def begin(run: str, began: int, argv: Sequence[str] = ()) -> None:
     end = _End(watched)
     atexit.register(end)
     multiprocessing = sys.modules.get("multiprocessing.util")
-    if multiprocessing is not None and _is_child():
-        multiprocessing.Finalize(None, end, exitpriority=-10)  # such a process may leave without `atexit`
+    if multiprocessing is not None and (_is_child() or _is_spawned()):
+        # Such a process may leave without `atexit`, and here its exception is known.
+        multiprocessing.Finalize(None, end, exitpriority=-10)
     watched.start()
 
 
 def _is_child() -> bool:
-    from multiprocessing.process import parent_process
+    """Whether multiprocessing has started this process."""
+    process = sys.modules.get("multiprocessing.process")
+    return process is not None and process.parent_process() is not None
 
-    return parent_process() is not None
+
+def _is_spawned() -> bool:
+    """Whether multiprocessing has started this process by a command, also before it knows its parent."""
+    return any("from multiprocessing.spawn import" in one for one in sys.orig_argv)
 
 
 def _uncaught() -> BaseException | None:
-    """The exception that ends this program.
+    """The exception that ends this program."""
+    return _of_child() if _is_child() else _of_main()
+
+
+def _of_child() -> BaseException | None:
+    """The exception that ends a process of multiprocessing, which catches each one when this is called.
+
+    What `torch.multiprocessing.spawn` starts writes its exception to a file, and then exits with a status.
+    """
+    error = sys.exc_info()[1]
+    if isinstance(error, SystemExit):
+        return error.__context__ if error.code not in (None, 0) else None
+    return error
+
+
+def _of_main() -> BaseException | None:
+    """The exception that has ended the main program.
 
     IPython and pytest also put one that they have handled into `sys.last_value`. Its traceback begins in their files.
     """

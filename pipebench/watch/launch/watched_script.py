@@ -167,6 +167,7 @@ class WatchedScript:
     def _end_loops(self) -> None:
         self.loaders.relays.finish()
         self.loop.finish()
+        self.loop.ends()
 
     def finish(self, exiting: bool = False) -> None:
         """Writes the rest of the records and removes all patches; fewer of them if the process is `exiting`.

@@ -38,6 +38,7 @@ from pipebench.watch.read.moves import busy as busy_of
 from pipebench.watch.read.moves_of_run import FIRST
 from pipebench.watch.read.of_causes import MATTERS, Seen, stage_values, without_core_s
 from pipebench.watch.read.once import once
+from pipebench.watch.read.one_worker import one_busy_worker
 from pipebench.watch.read.own_lines import in_python
 from pipebench.watch.read.pass_causes import dataset_anew, sampler, start_up
 from pipebench.watch.read.slower_steps import slower_steps
@@ -60,7 +61,6 @@ _LEAST_TENSORS = 2  # images and labels: a hand-off of no more is not made cheap
 _SOME_OF_WAITS = 0.3  # of the looks at waiting workers; a few looks tell no smaller part
 _SOON_S = 24 * 3600.0  # memory that lasts longer is no matter
 _FAR = 100  # times as long as the run: what grows may level off long before
-_EVEN = 0.75  # of the busiest worker: the mean of all
 
 
 def hand_off(seen: Seen) -> Iterable[Cause]:
@@ -285,19 +285,9 @@ def _blocked(cause: Cause, workers: Sequence[WorkerResult]) -> Iterable[Cause]:
 def _resting(
     seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole: Cause, mean: float
 ) -> Iterable[Cause]:
-    """Causes of waits that come though workers rest: one worker has most of the work, or batches cost unevenly."""
-    first = max(workers, key=lambda worker: worker.busy_share)
-    made_s, batches = sum(worker.busy_s for worker in workers), sum(worker.batches for worker in workers)
-    # Of few batches a pass, some workers get one more than others: that is no uneven work.
-    more = first.busy_s - made_s / len(workers) > one.passes * made_s / max(1, batches)
-    if first.busy_share >= _BUSY and mean < _EVEN * first.busy_share and more:
-        others_busy = (mean * len(workers) - first.busy_share) / (len(workers) - 1)
-        spread_s = (first.busy_share - mean) * sum(row.s for row in seen.account.rows if row.loader == one.loader)
-        saved = None if whole.recoverable_s is None else min(whole.recoverable_s, spread_s)
-        values = {**whole.values, "worker": first.worker, "most_busy": first.busy_share, "others_busy": others_busy}
-        yield replace(whole, code="uneven-workers", recoverable_s=saved, values=values)
-        return
-    yield from _uneven_batches(seen, one, whole)
+    """Causes of waits that come though workers rest: one worker has most of it or is slow, or batches cost unevenly."""
+    found = one_busy_worker(seen, one, workers, whole, mean)
+    yield from _uneven_batches(seen, one, whole) if found is None else [found]
 
 
 def _uneven_batches(seen: Seen, one: LoaderResult, whole: Cause) -> Iterable[Cause]:

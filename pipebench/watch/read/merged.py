@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import filterfalse
+from typing import cast
 
 from pipebench.errors import PipebenchError
 from pipebench.results.programs import Program, WatchedCommand
-from pipebench.results.ranks import Ranks
+from pipebench.results.ranks import Ranks, StepOfRank
 from pipebench.results.report import Report
 from pipebench.results.watched import WatchResult
+from pipebench.watch.read.hang import with_hang
+from pipebench.watch.read.kept_steps import KeptSteps
 from pipebench.watch.read.one_of_ranks import with_siblings
 from pipebench.watch.read.rank_groups import in_loops_s, jobs
 from pipebench.watch.read.ranks import Rank, compared
@@ -18,8 +21,10 @@ from pipebench.watch.read.ranks import Rank, compared
 Found = tuple[Report, Program, WatchResult]
 
 
-def merged(reports: Sequence[Report]) -> Report:
-    """One report of the ranks in all these reports. Own times of steps are durations, so clocks need not agree.
+def merged(reports: Iterable[Report]) -> Report:
+    """One report of the ranks in all these reports, which are taken one after another.
+
+    Own times of steps are durations, so clocks need not agree.
 
     Its figures are those of the rank that the others wait for, or of the first one. It is without their steps, which
     are compared by now and can be millions. Merged reports are passed over. Of several jobs of one command, it is the
@@ -28,7 +33,7 @@ def merged(reports: Sequence[Report]) -> Report:
     """
     attempts: dict[int, list[Report]] = {}
     for report in filterfalse(_is_merged, reports):
-        attempts.setdefault(report.command.attempt if report.command is not None else 0, []).append(report)
+        attempts.setdefault(report.command.attempt if report.command is not None else 0, []).append(_compact(report))
     seen = [(attempts[number], its) for number in sorted(attempts) if (its := _of_attempt(attempts[number]))]
     if not seen:
         raise PipebenchError(
@@ -38,18 +43,17 @@ def merged(reports: Sequence[Report]) -> Report:
         )
     *earlier, (last, found) = seen
     found = _among_siblings(found)
-    ranks = _compared(found)
-    shown = 0 if ranks.straggler is None else [one.rank for _, one, _ in found].index(ranks.straggler)
+    if len({id(report) for report, _, _ in found}) > 1:  # no one command started them all: none of ours can
+        found = [(report, one, dataclasses.replace(figures, started="")) for report, one, figures in found]
     numbers = {id(report): number for number, report in enumerate(last)}
+    placed = [dataclasses.replace(one, report=numbers[id(report)]) for report, one, _ in found]
+    ranks = with_hang(_compared(found), placed)
+    hung = ranks.hang.ranks[:1] if ranks.hang is not None else ()
+    chosen = ranks.straggler if ranks.straggler is not None else next(iter(hung), None)
+    shown = 0 if chosen is None else [one.rank for _, one, _ in found].index(chosen)
     programs = tuple(
-        dataclasses.replace(
-            one,
-            watched=None if place == shown else figures,
-            host=_host(report),
-            report=numbers[id(report)],
-            steps=(),
-        )
-        for place, (report, one, figures) in enumerate(found)
+        dataclasses.replace(one, watched=None if place == shown else figures, host=_host(report), steps=())
+        for place, (one, (report, _, figures)) in enumerate(zip(placed, found, strict=True))
     )
     status = max((report.command.status for report in last if report.command is not None), default=0)
     report, _, figures = found[shown]
@@ -60,6 +64,17 @@ def merged(reports: Sequence[Report]) -> Report:
         watched=figures,
         command=WatchedCommand((), status, programs, shown, ranks=ranks, earlier=before),
     )
+
+
+def _compact(report: Report) -> Report:
+    """The report with its steps in little memory."""
+    if report.command is None:
+        return report
+    programs = tuple(
+        dataclasses.replace(one, steps=cast("tuple[StepOfRank, ...]", KeptSteps(one.steps)))
+        for one in report.command.programs
+    )
+    return dataclasses.replace(report, command=dataclasses.replace(report.command, programs=programs))
 
 
 def _is_merged(report: Report) -> bool:
@@ -111,7 +126,7 @@ def _shared_cores(ranks: Sequence[Found]) -> float:
 def _compared(found: Sequence[Found]) -> Ranks:
     return compared(
         max(one.ranks or 1 for _, one, _ in found),
-        [Rank(one.rank or 0, one.pid, one.steps, figures) for _, one, figures in found],
+        [Rank(one.rank or 0, one.pid, one.steps, figures, one.ended) for _, one, figures in found],
     )
 
 

@@ -23,7 +23,7 @@ _OF_RUN = {
     "padding": "pad-to-longest", "unequal-lengths": "batch-by-length", "few-cores": "use-all-cores",
     "each-makes-all": "divide-first", "each-gives-all": "divide-stream", "made-in-vain": "select-first",
     "fields-in-vain": "decode-fewer-fields",
-    "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly",
+    "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly", "slow-worker": "mend-worker",
     "periodic-stalls": "raise-prefetch-factor", "head-of-line": "any-order",
     "workers-compete": "lower-num-workers", "slower-steps": "keep-less",
     "frozen-module": "keep-outputs", "unused-gradients": "end-gradients",
@@ -55,6 +55,7 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
     action = "make-batches-cheaper" if action == "prepare-in-workers" and "no_loader" in first.values else action
     action = "ask-length-once" if "length" in first.values else action
     place |= {name: True for name in ("rests", "needed") if name in first.values}
+    place |= {name: first.values[name] for name in ("worker", "slower", "slow_part") if "slower" in first.values}
     place |= {"grows": True} if "early_s" in first.values else {}
     if action is None:
         if move is None and first.values.get("core_s") and "stage" in first.values:

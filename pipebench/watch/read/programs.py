@@ -18,6 +18,7 @@ from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.stacks import Looks
 from pipebench.watch.read.bound_of_ranks import bound_of_ranks
 from pipebench.watch.read.gather import Process, loaders_found
+from pipebench.watch.read.hang import in_iterations, last_step, with_hang
 from pipebench.watch.read.moves import among_ranks
 from pipebench.watch.read.notes import seen_stopped
 from pipebench.watch.read.one_of_ranks import one_of_ranks, rank_of
@@ -90,6 +91,7 @@ def programs_of(
     every = list(records)
     loaded = sorted((one for one in every if loaders_found(one.processes)), key=_began)
     found = [_program(one, _began(loaded[0]), options, usable_cores) for one in loaded]
+    _note_early(found)
     _among_ranks(found, loaded, usable_cores)
     _without_siblings(found, loaded, [one.rank for one in every if one.rank is not None])
     shown, ranks = _shown(found)
@@ -147,12 +149,14 @@ def _shown(found: Sequence[Program]) -> tuple[int | None, Ranks | None]:
     ranks = compared(
         found[most].ranks or len(together),
         [
-            Rank(its.rank or 0, its.pid, its.steps, its.watched)
+            Rank(its.rank or 0, its.pid, its.steps, its.watched, its.ended)
             for place in together
             if (its := found[place]).watched is not None
         ],
     )
-    chosen = (ranks.readers or (ranks.rows[0].rank,))[0] if ranks.straggler is None else ranks.straggler
+    ranks = with_hang(ranks, [found[place] for place in together])
+    first = (ranks.hang.ranks if ranks.hang is not None else ()) or ranks.readers or (ranks.rows[0].rank,)
+    chosen = first[0] if ranks.straggler is None else ranks.straggler
     return next(place for place in together if found[place].rank == chosen), ranks
 
 
@@ -192,6 +196,17 @@ def _without_siblings(found: list[Program], records: Sequence[Records], ranks: S
                 found[place] = dataclasses.replace(its, watched=one_of_ranks(its.watched, rank))
 
 
+def _note_early(found: list[Program]) -> None:
+    """Notes the ranks that reached their end while another one was in its training iterations, which then failed."""
+    for group in groups(found):
+        late = [found[place] for place in group if in_iterations(found[place])]
+        for place in group if late else ():
+            one = found[place]
+            gone = one.ended == "ended" and one.left_s is not None
+            if gone and any(other.left_s is not None and other.left_s > (one.left_s or 0.0) for other in late):
+                found[place] = dataclasses.replace(one, early=True)
+
+
 def _used_cores(found: Footprint) -> float:
     """The cores that a program used while it ran, its start-up included."""
     return found.load.own_s / found.load.wall_s if found.load is not None and found.load.wall_s else 0.0
@@ -225,6 +240,7 @@ def _program(one: Records, first: int, options: WatchOptions, usable_cores: floa
         cores=one.cores,
         watched=watched,
         steps=tuple(steps_of(one.steps, watched.loaders_in_loop)),
+        last_step=last_step(script, one.left) if rank is not None else None,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 from pipebench.results.ranks import FEWEST_STEPS, LongerSamples, RankRow, Ranks, SlowStage, StepOfRank
 from pipebench.results.watched import StageResult, WatchResult
+from pipebench.watch.read.kept_steps import Counted, Places
 from pipebench.watch.read.rank_pace import (
     Costs,
     costs,
@@ -28,6 +29,7 @@ _WORTH_NAMING = 0.02  # of the loop
 _MOST = 0.5  # of the cost
 _NEARLY_ALL = 0.8  # of what a stage takes longer
 _SLOWER = 0.1  # of a sample of the others
+_EXPLAINS = 0.25  # of what a rank is behind: a stage that takes so much longer is named
 
 _Key = tuple[int, str, str]
 """Which stage of a rank: the place of its loader among those of the loop, its name and its kind."""
@@ -35,19 +37,21 @@ _Key = tuple[int, str, str]
 
 @dataclass(frozen=True)
 class Rank:
-    """One rank: its number and process, its steps, and the figures of its program."""
+    """One rank: its number and process, its steps, and the figures of its program, which `ended` so."""
 
     rank: int
     pid: int
     steps: Sequence[StepOfRank]
     watched: WatchResult
+    ended: str = "ended"
 
 
 def compared(of: int, ranks: Sequence[Rank]) -> Ranks:
     """The ranks that were seen, of `of`, by the steps after the warm-up."""
     ranks = sorted(ranks, key=lambda one: one.rank)
-    own = [_counted(one) for one in ranks]
-    common = sorted(set.intersection(*map(set, own))) if len(own) > 1 else []
+    known: Places = {}
+    own = [_counted(one, known) for one in ranks]
+    common = _common(own)
     stand_for, step_s = [weight(number, STEP_BITS) for number in common], _step_s(ranks)
     every = sum(stand_for)
     paces = [pace(one.watched, _steps(one)) for one in ranks]
@@ -66,14 +70,16 @@ def compared(of: int, ranks: Sequence[Rank]) -> Ranks:
             cost_s=cost.of_rank_s[place] * every,
             samples=sum(loader.samples for loader in one.watched.loaders if loader.training),
             tokens=_tokens(one.watched),
+            cut=one.ended in ("cut", "running"),
         )
         for place, (one, its) in enumerate(zip(ranks, own, strict=True))
     )
+    early = tuple(one.rank for one in ranks if one.ended != "ended")
     if readers := _readers(rows, len(common)):
         rows = tuple(dataclasses.replace(row, cost_s=0.0) for row in rows)
-        return Ranks(of, rows, len(common), step_s, readers=readers)
+        return Ranks(of, rows, len(common), step_s, readers=readers, early=early)
     share = min(1.0, cost.all_s / step_s) if step_s else 0.0
-    found = Ranks(of, rows, len(common), step_s, cost.all_s * every, share, hidden=hidden)
+    found = Ranks(of, rows, len(common), step_s, cost.all_s * every, share, hidden=hidden, early=early)
     found = _with_outside(found, own, common, every * step_s)
     slow = _straggler(found, cost, last, stand_for)
     if slow is None:
@@ -101,11 +107,19 @@ def _readers(rows: Sequence[RankRow], steps: int) -> tuple[int, ...]:
     return found if len(found) < len(rows) and steps >= FEWEST_STEPS else ()
 
 
-def _counted(one: Rank) -> dict[int, StepOfRank]:
+def _common(own: Sequence[Mapping[int, StepOfRank]]) -> list[int]:
+    """The numbers of the steps that all of several ranks made. One set at a time: there may be hundreds."""
+    found = set(own[0]) if len(own) > 1 else set()
+    for one in own[1:]:
+        found.intersection_update(one)
+    return sorted(found)
+
+
+def _counted(one: Rank, known: Places) -> Mapping[int, StepOfRank]:
     """The steps after the warm-up, by their number. The very first one holds what came before the loop."""
     each = iterations_of_step(one.watched, _steps(one))
     begin = max(1, math.ceil(one.watched.warmup_iterations / each)) if each else 1
-    return {step.number: step for step in one.steps if step.so_far > begin}
+    return Counted(one.steps, begin, known)
 
 
 def _last(own: Sequence[Mapping[int, StepOfRank]], number: int) -> int:
@@ -164,16 +178,38 @@ def _explained(found: Ranks, slow: RankRow, ranks: Sequence[Rank]) -> Ranks:
     part: Literal["wait", "work"] = "wait" if wait >= work or found.hidden else "work"
     its = {one.rank: one.watched for one in ranks}
     there = its.pop(slow.rank)
+    behind_s = wait if part == "wait" else work
     stage = _slow_stage(there, list(its.values())) if part == "wait" else None
+    if stage is not None and (stage.s - stage.others_s) * _samples_of_worker(there, ranks) < _EXPLAINS * behind_s:
+        stage = None
     return dataclasses.replace(
         found,
         straggler=slow.rank,
         part=part,
-        behind_s=wait if part == "wait" else work,
+        behind_s=behind_s,
         stage=stage,
         longer=_longer(there, list(its.values())),
         fewer_cores=_fewer_cores(there, list(its.values())),
+        fewer_workers=_fewer_workers(there, list(its.values())) if part == "wait" else None,
     )
+
+
+def _fewer_workers(slow: WatchResult, others: Sequence[WatchResult]) -> tuple[int, float] | None:
+    """The workers of a rank, and those of the median of the others, if these are more."""
+    own, theirs = _workers(slow), median(map(_workers, others))
+    return (own, theirs) if own < theirs else None
+
+
+def _workers(found: WatchResult) -> int:
+    return sum(one.workers for one in found.loaders if one.loader in found.loaders_in_loop)
+
+
+def _samples_of_worker(found: WatchResult, ranks: Sequence[Rank]) -> float:
+    """The samples that one worker of a rank makes for a step: what a sample takes longer, a step takes so often."""
+    steps = next(_steps(one) for one in ranks if one.watched is found)
+    samples = max((one.samples for one in _stages(found).values()), default=0)
+    each = samples * iterations_of_step(found, steps) / found.iterations if found.iterations else 0.0
+    return each / max(1, _workers(found))
 
 
 def _fewer_cores(slow: WatchResult, others: Sequence[WatchResult]) -> tuple[float, float] | None:

@@ -118,6 +118,23 @@ class StartLooks:
     lines: list[LineLooks] = field(default_factory=list)
 
 
+@line
+class LastStep:
+    """How long ago a rank made its last step when its process ended at `at`, and what it did since.
+
+    It had made `made` steps, the last one `since_ns` ago. Before, one step followed another within `longest_ns`. Since
+    then it did something by itself for `own_ns`, and for `outside_ns` outside the loop of that step; the rest is
+    backward and collectives, in which it waited for the others.
+    """
+
+    at: int
+    made: int
+    since_ns: int
+    longest_ns: int
+    own_ns: int
+    outside_ns: int = 0
+
+
 ProgramLine: TypeAlias = (
-    ProgramStarted | RankFound | CoresAllowed | LeftOn | OwnSteps | GradientRows | ProgramFailed | StartLooks
+    ProgramStarted | RankFound | CoresAllowed | LeftOn | OwnSteps | LastStep | GradientRows | ProgramFailed | StartLooks
 )

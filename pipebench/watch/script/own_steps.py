@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from time import perf_counter_ns
 
-from pipebench.watch.record.program_lines import CoresAllowed, OwnStep, OwnSteps
+from pipebench.watch.record.program_lines import CoresAllowed, LastStep, OwnStep, OwnSteps
 from pipebench.watch.record.record_file import BACKWARD, WAIT
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import STEP_BITS, thinned
@@ -28,6 +28,7 @@ class OwnTime:
         self._made: Counter[int | None] = Counter()
         self._latest = self._spent[None], 0  # the last wait: what it was added to, and its time
         self._number = self._outside = self._deep = self._began = self._together = 0
+        self._stepped_at = self._longest = 0
 
     def spent(self, loader: int | None, *phases: int) -> None:
         """Pairs of a phase and the time that the main thread spent in it, in the loop over `loader`.
@@ -82,12 +83,12 @@ class OwnTime:
         Where steps are made outside all loops, no time is outside.
         """
         loops, self._loops = loops or self._loops, loops
-        wait = work = 0
-        for loader, (waited, worked) in self._spent.items():
-            if not loops or loader in loops:
-                wait, work = wait + waited, work + worked
-            else:
-                self._outside += waited + worked
+        now = perf_counter_ns()
+        if self._number:
+            self._longest = max(self._longest, now - self._stepped_at)
+        self._stepped_at = now
+        wait, work, outside = self._divided(loops)
+        self._outside += outside
         self._spent.clear()
         loader = loops[-1] if loops else None
         self._made[loader] += 1
@@ -95,6 +96,25 @@ class OwnTime:
             self._kept.append(OwnStep(self._number, wait, work, self._outside, loader, self._made[loader]))
             self._outside = 0
         self._number += 1
+
+    def _divided(self, loops: Sequence[int]) -> tuple[int, int, int]:
+        """What was waited and worked since the last step in the loops over these loaders, and all that was outside."""
+        wait = work = outside = 0
+        for loader, (waited, worked) in self._spent.items():
+            if not loops or loader in loops:
+                wait, work = wait + waited, work + worked
+            else:
+                outside += waited + worked
+        return wait, work, outside
+
+    def ends(self, loader: int | None, unnamed_since: int) -> None:
+        """Writes what the rank did since its last step. From `unnamed_since` on, it was in the loop over `loader`."""
+        if self._number:
+            now = perf_counter_ns()
+            self._spent[loader][1] += max(0, now - max(unnamed_since, self._stepped_at) - self._taken())
+            wait, work, outside = self._divided(self._loops)
+            line = LastStep(now, self._number, now - self._stepped_at, self._longest, wait + work, outside)
+            self._recording.write(line)
 
     def write(self) -> None:
         """Writes the steps that were kept since the last line, and the cores on which they ran if these are new."""

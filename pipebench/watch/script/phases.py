@@ -377,3 +377,10 @@ class LoopPhases:
                 this.began = None
         if self.own is not None:
             self.own.write()
+
+    def ends(self) -> None:
+        """Writes when a rank made its last step, and what it did since."""
+        here = self.here
+        if self.own is not None and here.main:
+            top = here.innermost()
+            self.own.ends(None if top is None else top.loader, here.mark - here.unnamed)

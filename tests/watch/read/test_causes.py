@@ -371,7 +371,7 @@ def test_a_worker_that_has_most_of_the_work() -> None:
     waits = [20 * MS if n % 2 == 0 else 1_000 for n in range(TURNS)]
     run.loader(forward=400, wait_for_worker=1000, waits=waits)
     run.worker(0, busy=1.0)
-    run.worker(1, busy=0.1)
+    run.worker(1, busy=0.1, batches=5, samples=20)
     account = run.account()
     (found,) = [one for one in account.causes if one.code != "training"]
     assert (found.code, found.values["worker"]) == ("uneven-workers", 0)

@@ -10,6 +10,7 @@ from made_up_loop import loader, worker
 from planted_runs import MS, TRAINS, TURNS, Planted, said
 
 from pipebench.host.machine import Load
+from pipebench.render.watch_causes import SENTENCES
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.watch.launch.footprint import Footprint, Held
 from pipebench.watch.read.account import MadeInLoop, account
@@ -83,6 +84,34 @@ def test_one_batch_more_a_pass_is_no_uneven_work(
     mean = sum(batches) / most / len(batches)
     found = [*_resting(seen, loader(passes=passes, workers=4), made, whole, mean)]
     assert ("uneven-workers" in [one.code for one in found]) is uneven
+
+
+@pytest.mark.parametrize(
+    ("times", "samples", "found"),
+    [
+        ((8.0, 8.0, 0.0), (200, 200), ("slow-worker", "computes", 8.0)),
+        ((8.0, 1.0, 0.0), (200, 200), ("slow-worker", "blocked", 8.0)),
+        ((8.0, 1.0, 6.0), (200, 240), ("slow-worker", "no-core", 9.6)),
+        ((8.0, 1.0, 0.0), (400, 200), ("uneven-workers", None, None)),  # it makes more
+    ],
+)
+def test_a_worker_that_takes_longer_for_a_sample_has_not_more_work(
+    times: tuple[float, float, float], samples: tuple[int, int], found: tuple[str, str | None, float | None]
+) -> None:
+    busy, cpu, no_core = times
+    made = [
+        worker(0, busy_s=1.0, cpu_s=1.0, busy_share=0.1, samples=samples[1]),
+        worker(1, busy_s=busy, cpu_s=cpu, busy_share=0.95, core_wait_s=no_core, samples=samples[0]),
+    ]
+    seen: Any = SimpleNamespace(account=Account(40.0, (AccountRow("wait-for-worker", 20.0, 1),)))
+    whole = Cause("waiting", 20.0, 20.0, 1, {"workers": 2, "busy": 0.5})
+    (cause,) = _resting(seen, loader(passes=1, workers=2), made, whole, 0.525)
+    slower = cause.values.get("slower")
+    assert (cause.code, cause.values.get("slow_part"), slower and pytest.approx(slower)) == found
+    assert cause.values["worker"] == 1
+    assert cause.recoverable_s == pytest.approx(20.0 * (0.85 if slower else 0.425))
+    said = SENTENCES[cause.code](cause, cause.values, "20.0 s of the run's 40.0 s (50 %)")
+    assert ("Worker 1 takes 8.0 times as long for a sample as the other (40.0 ms)" in said) == (slower == 8.0)
 
 
 @pytest.mark.parametrize(

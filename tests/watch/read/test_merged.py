@@ -13,10 +13,12 @@ from test_ranks import MS, NOTHING, STEPS
 from pipebench.cli import cli
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.host.machine import Machine
+from pipebench.render.watch_verdict import next_command
+from pipebench.results.next_move import NextMove
 from pipebench.results.programs import Program, WatchedCommand
-from pipebench.results.ranks import StepOfRank
+from pipebench.results.ranks import Hang, LastStep, StepOfRank
 from pipebench.results.report import Report, load, save
-from pipebench.results.watched import StageResult, WatchResult
+from pipebench.results.watched import StageResult, Verdict, WatchResult
 from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.stacks import Looks
 from pipebench.watch.read.gather import Process
@@ -68,6 +70,52 @@ def test_a_rank_that_each_machine_watches_alone_is_merged_too() -> None:
     assert found.command is not None and found.command.ranks is not None
     assert [one.rank for one in found.command.programs] == [0, 1, 2, 3] and found.command.status == 3
     assert found.command.ranks.straggler == 2
+
+
+def test_ranks_of_several_machines_that_hung_are_told_by_durations() -> None:
+    last = {1: LastStep(12.0, 0.05, STEPS, 12.0)}
+    programs = [
+        replace(_program(rank), ended="failed", last_step=last.get(rank, LastStep(15.0, 0.05, STEPS, 0.1)))
+        for rank in range(4)
+    ]
+    reports = [_report(f"node{one.rank}", [one.rank or 0]) for one in programs]
+    found = merged(
+        [
+            replace(report, command=replace(report.command, programs=(replace(one, watched=None),)))
+            for report, one in zip(reports, programs, strict=True)
+            if report.command is not None
+        ]
+    )
+    assert found.command is not None and found.command.ranks is not None
+    assert found.command.ranks.hang == Hang(12.0, (1,), (0, 2, 3))
+    assert found.command.shown == 1
+
+
+@pytest.mark.parametrize("hosts", [{"node0": [0, 1, 2, 3]}, {"node0": [0, 1], "node1": [2, 3]}])
+def test_over_several_machines_no_command_is_named_that_needs_one(hosts: dict[str, list[int]]) -> None:
+    reports = []
+    for host, ranks in hosts.items():
+        report = _report(host, ranks)
+        assert report.command is not None
+        first, *rest = (
+            replace(
+                figures,
+                started="-- torchrun train.py",
+                verdict=Verdict("data"),
+                next_move=NextMove("raise-num-workers", 2.0, 2, loader=1),
+            )
+            for figures in map(_figures, ranks)
+        )
+        programs = report.command.programs
+        told = [replace(one, watched=its) for one, its in zip(programs[1:], rest, strict=True)]
+        reports.append(replace(report, watched=first, command=replace(report.command, programs=(programs[0], *told))))
+    found = merged(reports)
+    assert found.command is not None and found.watched is not None
+    for figures in (found.watched, *(one.watched for one in found.command.programs if one.watched is not None)):
+        said = next_command(figures, of_command=True) or ""
+        assert ("`pipebench advise -- torchrun train.py`" in said) == (
+            len(hosts) == 1
+        ) and figures.next_move is not None
 
 
 def _attempt(number: int, *reports: Report) -> list[Report]:

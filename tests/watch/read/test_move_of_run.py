@@ -66,6 +66,16 @@ def _of_run(*causes: Cause) -> str | None:
             "spread the work evenly over the 2 workers of loader 1: shuffle the data, or split it evenly.",
         ),
         (
+            Cause("slow-worker", 6.5, 3.4, 1, {"workers": 2, "worker": 1, "slower": 7.96, "slow_part": "blocked"}),
+            "find out why worker 1 of loader 1 takes 8.0 times as long for a sample as the other: it waits longer "
+            "there (its disc, its connection, a lock, its shard; larger samples, if not shuffled).",
+        ),
+        (
+            Cause("slow-worker", 6.5, 3.4, 1, {"workers": 3, "worker": 2, "slower": 2.0, "slow_part": "no-core"}),
+            "find out why worker 2 of loader 1 takes 2.0 times as long for a sample as the others: it has no core for "
+            "longer there (its affinity, other processes on its core).",
+        ),
+        (
             Cause("python-loops", 4.0, 4.0, 0),
             "do in tensor operations what Python loops do between the model and backward.",
         ),

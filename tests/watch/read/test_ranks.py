@@ -152,6 +152,32 @@ def test_workers_that_are_no_slower_are_not_spoken_of() -> None:
     assert "Its workers" not in _text(found)
 
 
+@pytest.mark.parametrize(
+    ("workers", "collate_s", "said"),
+    [
+        ((3, 1), 0.000187, "It loads with 1 worker, and the other rank with 3."),
+        ((2, 0), 0.000187, "It loads without workers, and the other rank with 2."),
+        ((3, 3), 0.000187, ""),
+        ((1, 3), 0.000187, ""),
+        ((1, 1), 0.0071, "default_collate (collate) takes 7.10 ms of a sample there, and 150 µs on the other rank."),
+        ((3, 3), 0.0041, "default_collate"),  # each worker makes a third of the samples of a step
+    ],
+)
+def test_fewer_workers_are_told_and_a_stage_that_explains_little_is_not(
+    workers: tuple[int, int], collate_s: float, said: str
+) -> None:
+    ranks = [_rank(0, 1), _rank(1, 21)]
+    for number, (count, s) in enumerate(zip(workers, (0.00015, collate_s), strict=True)):
+        loader = replace(LOADER, training=True, workers=count)
+        stages = (replace(_stage("default_collate", s), kind="collate", samples=400),)
+        ranks[number] = replace(ranks[number], watched=replace(NOTHING, loaders=(loader,), stages=stages))
+    found = compared(2, ranks)
+    text = " ".join(_text(found).split())
+    assert found.straggler == 1 and ("with" in said) == (found.fewer_workers is not None)
+    assert (found.stage is not None) == (said.startswith("default_collate") and said in text)
+    assert said in text and ("It loads" in text) == ("It loads" in said)
+
+
 def test_a_rank_that_works_longer_is_told_from_one_that_waits() -> None:
     found = compared(2, [_rank(0, 1, work_ms=5), _rank(1, 1, work_ms=15, read_s=0.5)])
     assert (found.straggler, found.part, found.stage) == (1, "work", None)
@@ -318,3 +344,15 @@ def test_a_rank_that_is_slow_from_some_step_on_counts_by_all_steps() -> None:
     assert found.straggler == 2 and row.last_share == pytest.approx(7 / 8, rel=0.01)
     assert row.wait_s == pytest.approx(0.0175, rel=0.01)
     assert found.cost_share == found.saved_share == pytest.approx(0.35, rel=0.01)
+
+
+@pytest.mark.parametrize("ended", ["ended", "failed", "cut"])
+def test_samples_of_ranks_that_ended_early_are_not_called_uneven(ended: str) -> None:
+    """What a rank that was killed had loaded since its last line is in no record."""
+    ranks = [replace(_rank(0, 1), ended="failed" if ended != "ended" else ended), replace(_rank(1, 1), ended=ended)]
+    for number, samples in enumerate((48, 28)):
+        loader = replace(LOADER, training=True, samples=samples)
+        ranks[number] = replace(ranks[number], watched=replace(NOTHING, loaders=(loader,)))
+    said = " ".join(_text(compared(2, ranks)).split())
+    assert ("Rank 0 loaded 48 samples, and rank 1 28." in said) == (ended == "ended")
+    assert ("28+ +: the records of this rank have no end, so it may have loaded more." in said) == (ended == "cut")

@@ -66,6 +66,7 @@ LINES: list[lines.Line] = [
     program_lines.LeftOn(["profiler"]),
     program_lines.StartLooks(1, 9, 4, [trial_lines.LineLooks("a/train.py", "Rows.__init__", 7, "pandas.iterrows", 3)]),
     program_lines.OwnSteps([program_lines.OwnStep(0, 1, 2)]),
+    program_lines.LastStep(9, 30, 5, 2, 4, 1),
     lines.SpanNotFound("train:load", "function"),
     worker_lines.WorkerGone(10, -9),
     worker_lines.KeptOpen(1),

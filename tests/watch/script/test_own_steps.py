@@ -13,7 +13,7 @@ import torch
 from clockwork import Clock, run_by
 
 from pipebench.watch.read.gather import gather
-from pipebench.watch.record.program_lines import CoresAllowed, OwnStep, OwnSteps, RankFound
+from pipebench.watch.record.program_lines import CoresAllowed, LastStep, OwnStep, OwnSteps, RankFound
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER, OTHER, TRANSFER, WAIT
 from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.record.sampling import STEP_BITS
@@ -273,3 +273,23 @@ def test_an_optimiser_that_holds_another_one_makes_one_step(tmp_path: Path) -> N
     recording.stop()
     loop.own.write()
     assert [one.number for one in _kept(tmp_path)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("loader", "own", "outside"), [(1, 150, 0), (None, 30, 120)])
+def test_what_a_rank_did_since_its_last_step_is_written_when_it_ends(
+    loader: int | None, own: int, outside: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(own_steps, "perf_counter_ns", clock)
+    rank = OwnTime(Recording(Settings(str(tmp_path)), "script"))
+    rank.ends(None, clock.now)  # it never made a step
+    for length in (1000, 40, 70, 50):  # what came before the first step is no step
+        clock.burn(length)
+        rank.stepped([1])
+    rank.spent(1, WAIT, 10, FORWARD, 20)
+    clock.burn(230)
+    rank.ends(loader, clock.now - 120)
+    (process,) = gather(tmp_path)
+    (line,) = process.of(LastStep)
+    assert (line.at, line.made, line.since_ns, line.longest_ns) == (clock.now, 4, 230, 70)
+    assert (line.own_ns, line.outside_ns) == (own, outside)
