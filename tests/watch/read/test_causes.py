@@ -162,7 +162,7 @@ def test_waiting_for_a_thread_that_makes_batches_leads() -> None:
     assert account.causes[0].s == account.causes[0].recoverable_s == pytest.approx(2)
     assert said(account).startswith(
         "Waiting for batches took 2.00 s of the run's 3.10 s (64 %): loader 1 has no workers, and one thread beside "
-        "the loop makes them. num_workers=2 or more could save about 2.00 s (predicted, not tried)."
+        "the loop makes them. num_workers=2 or more could save up to 2.00 s (predicted, not tried)."
     )
 
 
