@@ -17,6 +17,7 @@ OTHERS = (
     "nineteenth", "twentieth", "twentyfirst", "twentysecond", "twentythird",
     "twentyfourth",
     "twentyfifth",
+    "twentysixth",
 )  # fmt: skip
 
 
