@@ -96,8 +96,7 @@ def python_loops(values: Any, part: str, saved_s: float | None) -> str:
 
 def many_operations(values: Any, part: str, saved_s: float) -> str:
     """The sentence on a Python loop over small operations of torch in forward, which took `part`."""
-    first, last = values["line"], values["last"]
-    lines = f"{code_place(values['file'], first)}{f'–{last}' if last > first else ''}"
+    lines = _range(values["file"], values["line"], values["last"])
     where = f"{values['function']} ({lines})" if "function" in values else lines
     return (
         f"Small operations of torch in a Python loop of forward took {part}, with the same share of the backward: "
@@ -135,11 +134,14 @@ def _lines(values: Any) -> str:
 
 
 def _of_phase(values: Any, end: str) -> str:
-    first, last = values[f"line{end}"], values[f"last{end}"]
-    lines = f"{code_place(values['file'], first)}{f'–{last}' if last > first else ''}"
+    lines = _range(values["file"], values[f"line{end}"], values[f"last{end}"])
     calls = f" → {values[f'calls{end}']}" if f"calls{end}" in values else ""
     function = values.get(f"function{end}", "")
     return f"{f'{function} ({lines}{calls})' if function else f'{lines}{calls}'} {percent(values[f'share{end}'])}"
+
+
+def _range(file: str, first: int, last: int) -> str:
+    return f"{code_place(file, first)}{f'–{last}' if last > first else ''}"
 
 
 def between(values: Any, part: str) -> str:

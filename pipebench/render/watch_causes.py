@@ -288,10 +288,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
         in_loop.busy_thread(values, one.s, part)
         + saving(one, "To block or to sleep in place of polling, or to move the work into a process,")
     ),
-    "prepare": lambda one, values, part: (
-        in_loop.preparing(values, part)
-        + _prepared(one, values)
-    ),
+    "prepare": lambda one, values, part: in_loop.preparing(values, part) + _prepared(one, values),
     "python-loops": lambda one, values, part: in_loop.python_loops(values, part, one.recoverable_s),
     "many-operations": lambda one, values, part: in_loop.many_operations(values, part, one.saving_s),
     "own-lines": lambda one, values, part: in_loop.own_lines(values, part, one.recoverable_s or 0.0),

@@ -114,8 +114,8 @@ def preparing(seen: Seen) -> Iterable[Cause]:
                 values |= {"made_by": one.made_by} if one.made_by else {}
             saved = seen.saved(ROW, loader=one.loader)
             early = (early for line in seen.run.looks(one.loader) for early in line.early_lines)
-            counts = counts_of(seen.run, one.loader)
-            inside = {} if told.rests else slow_line(early, counts)  # no line makes a source give batches sooner
+            # no line makes a source give batches sooner
+            inside = {} if told.rests else slow_line(early, counts_of(seen.run, one.loader))
             values |= inside
             if one.loader == NO_LOADER:  # workers need a loader: to make it cheaper comes first, and saves all at most
                 values |= {"no_loader": 1, "workers_s": saved or 0.0}

@@ -251,9 +251,9 @@ def note_last(trained: dict[CodeType, int], frame: FrameType, loop: FrameType) -
             return
 
 
-def outwards(frame: FrameType | None) -> Iterator[FrameType]:
-    """A frame, and those that called it, as far as looks go."""
-    for _ in range(_DEEPEST):
+def outwards(frame: FrameType | None, deepest: int = _DEEPEST) -> Iterator[FrameType]:
+    """A frame, and those that called it, as far as looks go: so many at most."""
+    for _ in range(deepest):
         if frame is None:
             return
         yield frame

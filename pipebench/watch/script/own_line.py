@@ -59,26 +59,33 @@ def own_line(frame: FrameType | None, loop: int, inside: range | None) -> OwnLin
 
     `loop` is the frame of the loop by identity, and `inside` are its instructions.
     """
-    inner: list[CodeType] = []
-    for one in outwards(frame):
-        code = one.f_code
-        if not owner(code.co_filename):
-            called = _by_library(inner) if inner else _by_itself(one, loop, inside)
-            return None if called is None else OwnLine(code.co_filename, name_of(code), line_reached(one), called)
-        if id(one) == loop:
-            return None
-        inner.append(code)
-    return None
+    one, inner = _innermost(frame, loop)
+    if one is None:
+        return None
+    called = _by_library(inner) if inner else _by_itself(one, loop, inside)
+    return None if called is None else _line_at(one, called)
 
 
 def innermost_line(frame: FrameType | None, loop: int) -> OwnLine | None:
     """The innermost line of the user's own code in a loop, whatever it calls. `loop` is as in `own_line`."""
+    one, _ = _innermost(frame, loop)
+    return None if one is None else _line_at(one)
+
+
+def _innermost(frame: FrameType | None, loop: int) -> tuple[FrameType | None, list[CodeType]]:
+    """The innermost frame of the user's own code, up to that of the loop, and the code below it, the deepest first."""
+    inner: list[CodeType] = []
     for one in outwards(frame):
         if not owner(one.f_code.co_filename):
-            return OwnLine(one.f_code.co_filename, name_of(one.f_code), line_reached(one))
+            return one, inner
         if id(one) == loop:
-            return None
-    return None
+            break
+        inner.append(one.f_code)
+    return None, inner
+
+
+def _line_at(frame: FrameType, calls: str = "") -> OwnLine:
+    return OwnLine(frame.f_code.co_filename, name_of(frame.f_code), line_reached(frame), calls)
 
 
 def line_of_sampler(frame: FrameType | None) -> OwnLine | None:
@@ -89,7 +96,7 @@ def line_of_sampler(frame: FrameType | None) -> OwnLine | None:
         if code.co_name == _DRAWS and _TORCH in code.co_filename:
             return found
         if found is None and not owner(code.co_filename):
-            found = OwnLine(code.co_filename, name_of(code), line_reached(one))
+            found = _line_at(one)
     return None
 
 
@@ -99,16 +106,11 @@ def works_apart(frame: FrameType | None, loop: int, inside: range | None, callin
     The frame is in no model. `calling` are functions that lead to a model's call: a library's, as of text generation,
     are a part of that. `loop` and `inside` are as in `own_line`.
     """
-    inner: list[CodeType] = []
-    for one in outwards(frame):
-        code = one.f_code
-        if not owner(code.co_filename):
-            called = _by_itself(one, loop, inside) if not inner else _by_any_library(inner, calling)
-            return called is not None and called.rpartition(".")[2] not in _WAITS_FOR_TENSORS
-        if id(one) == loop:
-            return False
-        inner.append(code)
-    return False
+    one, inner = _innermost(frame, loop)
+    if one is None:
+        return False
+    called = _by_itself(one, loop, inside) if not inner else _by_any_library(inner, calling)
+    return called is not None and called.rpartition(".")[2] not in _WAITS_FOR_TENSORS
 
 
 def _by_any_library(inner: list[CodeType], calling: Collection[CodeType]) -> str | None:

@@ -10,7 +10,7 @@ import _thread
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from time import perf_counter_ns
 from types import CodeType, FrameType
 
@@ -21,6 +21,7 @@ from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import LineLooks
 from pipebench.watch.script.forks import pauses_at_forks
 from pipebench.watch.script.look_counts import count_line, line_of
+from pipebench.watch.script.loop_place import outwards
 from pipebench.watch.script.own_line import OwnLine
 
 _SOONEST_NS, _OF_ITS_AGE = 50_000_000, 200  # between two looks: a look takes some 50 µs of the thread's time
@@ -83,15 +84,7 @@ class StartLooker:
 
 def _path(frame: FrameType | None) -> Iterable[tuple[CodeType, int]]:
     """The lines of a thread, the outermost first, without those of `watch` and of Python's way to import."""
-    return reversed([(one.f_code, line_reached(one)) for one in _inner(frame) if not _passed_over(one)])
-
-
-def _inner(frame: FrameType | None) -> Iterator[FrameType]:
-    for _ in range(_DEEPEST):
-        if frame is None:
-            return
-        yield frame
-        frame = frame.f_back
+    return reversed([(one.f_code, line_reached(one)) for one in outwards(frame, _DEEPEST) if not _passed_over(one)])
 
 
 def _passed_over(frame: FrameType) -> bool:

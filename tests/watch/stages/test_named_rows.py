@@ -285,9 +285,7 @@ def add_mask(mask_function: Any, value: int) -> bool:
     return bool(mask_function(value))
 
 
-class FilteredExamplesIterable(_BaseExamplesIterable):
-    """It holds a function of its own, around that of the user, and that one."""
-
+class FilteredExamplesIterable(_BaseExamplesIterable):  # holds a function of its own around the user's, and that
     def __init__(self, ex_iterable: Any, function: Any) -> None:
         super().__init__(ex_iterable, functools.partial(add_mask, function))
         self.mask_function = function
