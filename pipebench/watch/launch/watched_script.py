@@ -26,6 +26,7 @@ from pipebench.watch.script.iterators import (
 )
 from pipebench.watch.script.loop_looks import RARELY_S, LoopLooker
 from pipebench.watch.script.loop_spans import LoopSpans
+from pipebench.watch.script.made import watch_fastai
 from pipebench.watch.script.optimisers import watch_optimisers
 from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.script.ranks import PROCESS_GROUP, watch_process_group
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 AUTOGRAD = "torch.autograd"
 OPTIMISER = "torch.optim.optimizer"
+FASTAI = "fastai.data.load"
 
 
 _here: list[int] = []  # the ids of the processes, this one and those before a fork, that are watched now
@@ -69,6 +71,7 @@ class WatchedScript:
             TORCHDATA,
             AUTOGRAD,
             COMPILING,
+            FASTAI,
             OPTIMISER,
             PROCESS_GROUP,
             TRACING,
@@ -107,6 +110,7 @@ class WatchedScript:
             TORCHDATA: partial(watch_torchdata, self.loaders),
             AUTOGRAD: lambda one: patches.replace(one, "backward", watched_backward(self.loop, one.backward)),
             COMPILING: partial(watch_compiling, patches),
+            FASTAI: partial(watch_fastai, patches, self.loaders.makers),
             OPTIMISER: partial(watch_optimisers, self.loop),
             PROCESS_GROUP: partial(watch_process_group, self.loop),
             TRACING: leave_out,

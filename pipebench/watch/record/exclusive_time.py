@@ -15,6 +15,7 @@ from pipebench.watch.record.lines import NewStage, StageName
 from pipebench.watch.record.own_code import users_class, users_function
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.worker_lines import FieldSums, Hidden, Holds, Shrunk
+from pipebench.watch.record.wrapping import wrapped_function
 
 STAGES = 256
 REST = 0
@@ -177,30 +178,52 @@ class Stages:
         found = self._apart.get(id(transform))
         return found[1] if found is not None and found[0]() is transform else None
 
-    def of_class(self, number: int) -> Callable[[Any], int]:
-        """Gives the stage of an object of a class that has the stage `number`. It is called for every sample."""
-        apart = self._apart
+    def of_class(self, kind: type) -> Callable[[Any], int]:
+        """Gives the stage of an object whose class has its `__call__` from `kind`. It is called for every sample.
+
+        Where a class of the user's own, or another one of the library, calls what it has inherited from a library, the
+        row is that of the object's class.
+        """
+        apart, number = self._apart, self.of_kind(kind)
+        inherited: weakref.WeakKeyDictionary[type, int] = weakref.WeakKeyDictionary()
+        ends_here = users_class(kind)
 
         def of_one(transform: Any) -> int:
-            if not apart:
+            if apart:
+                found = apart.get(id(transform))
+                if found is not None and found[0]() is transform:
+                    return found[1]
+            of = type(transform)
+            if ends_here or of is kind:
                 return number
-            found = apart.get(id(transform))
-            return found[1] if found is not None and found[0]() is transform else number
+            own = inherited.get(of)
+            if own is None:
+                own = inherited[of] = self.of_kind(of)
+            return own
 
         return of_one
 
     def tell_apart(self, transforms: Iterable[Any]) -> None:
-        """Gives stages to objects of one class: "Resize (1 of 2)", or "Resize (9 objects)" if there are many."""
+        """Gives stages to objects of one class: "Resize (1 of 2)", or "Resize (9 objects)" if there are many.
+
+        An object that wraps a function of the user's, as fastai's `Transform` does, has the name of the function.
+        """
         by_class: dict[type, dict[int, Any]] = {}
         for one in transforms:
-            if not isinstance(one, (*FUNCTIONS, type)):
+            if isinstance(one, (*FUNCTIONS, type)):
+                continue
+            if (within := wrapped_function(one)) is not None and not users_class(type(one)):
+                self._row_of(one, self.number("transform", within.name, own=within.own))
+            else:
                 by_class.setdefault(type(one), {})[id(one)] = one
         for kind, objects in by_class.items():
             for nth, one in enumerate(objects.values() if len(objects) > 1 else (), 1):
                 which = f"{nth} of {len(objects)}" if len(objects) <= _APART else f"{len(objects)} objects"
-                with contextlib.suppress(TypeError):  # an object without weak references
-                    row = self.number("transform", f"{kind.__name__} ({which})", own=users_class(kind))
-                    self._apart[id(one)] = weakref.ref(one), row
+                self._row_of(one, self.number("transform", f"{kind.__name__} ({which})", own=users_class(kind)))
+
+    def _row_of(self, one: Any, number: int) -> None:
+        with contextlib.suppress(TypeError):  # an object without weak references
+            self._apart[id(one)] = weakref.ref(one), number
 
     def take_new(self) -> list[NewStage]:
         taken, self.new = self.new, []

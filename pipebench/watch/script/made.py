@@ -161,3 +161,18 @@ def watch_makers(patches: Patches, makers: Makers, loaders: Any) -> None:
         return plain(self, *args, **kwargs)
 
     patches.replace(loaders, "check_worker_number_rationality", check_worker_number_rationality)
+
+
+def watch_fastai(patches: Patches, makers: Makers, module: Any) -> None:
+    """Patches the constructor of what fastai's loaders give to torch's iterators: it is no loader of torch's."""
+    kind = module._FakeLoader
+    plain = kind.__init__
+
+    @unseen
+    @functools.wraps(plain)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        plain(self, *args, **kwargs)
+        with forgiving():
+            makers.made(self)
+
+    patches.replace(kind, "__init__", __init__)

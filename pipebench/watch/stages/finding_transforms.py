@@ -114,7 +114,7 @@ def _watch_class(kind: type, patches: Patches, in_worker: bool) -> None:
     if not _takes_object(kind) or watched_by_library(kind) or (is_wrapper(call) and "__call__" in vars(kind)):
         return
     plain = getattr(call, "__wrapped__", call) if getattr(call, "_pipebench_call", False) else call
-    wrapped: Any = timed_call(plain, stages.of_class(stages.of_kind(kind)))
+    wrapped: Any = timed_call(plain, stages.of_class(kind))
     wrapped._pipebench_call = True
     with contextlib.suppress(TypeError):  # a class written in C, such as that of `functools.lru_cache`
         patches.replace(kind, "__call__", wrapped)
@@ -183,7 +183,7 @@ def _of_attribute(
     entries = _entries(attributes, name, value)
     if _is_data(name, value):
         yield from ((None, None, one, False) for _, _, one in entries)
-    elif _names_a_transform(name) or _holds_transforms(value) or _is_step(value, name, named):
+    elif _names_a_transform(name) or _holds_transforms(value) or _is_step(value, name, named) or _is_pipeline(value):
         yield from ((*one, True) for one in entries if _is_transform(one[2]))
     elif modules := [one for one in entries if _is_module(one[2])]:
         yield from ((*one, True) for one in modules)
@@ -207,12 +207,24 @@ def _entries(attributes: Any, name: Any, value: Any) -> list[tuple[Any, Any, Any
     """The objects in a list or dict with their places; any other value is one object, held by `attributes`."""
     if isinstance(value, dict):
         return [(value, key, one) for key, one in itertools.islice(dict.items(value), _MOST_ENTRIES)]
-    if type(value).__name__ == "L" and isinstance(vars(value).get("items"), list):  # fastcore's list
+    if _is_fastcores(value):
         return _entries(vars(value), "items", vars(value)["items"])
     if type(value) in (list, tuple):
         container = value if type(value) is list else _InTuple(attributes, name)
         return [(container, place, one) for place, one in enumerate(value[:_MOST_ENTRIES])]
     return [(attributes, name, value)]
+
+
+def _is_fastcores(value: Any) -> bool:
+    """Whether this is fastcore's list."""
+    return type(value).__name__ == "L" and isinstance(vars(value).get("items"), list)
+
+
+def _is_pipeline(value: Any) -> bool:
+    """Whether this is the list of the transforms that fastai's Pipeline holds."""
+    held = vars(value)["items"][:_MOST_ENTRIES] if _is_fastcores(value) else []
+    kinds = {base for one in held for base in type(one).__mro__}
+    return any(base.__name__ == "Transform" and base.__module__.startswith("fast") for base in kinds)
 
 
 def _is_helper(value: Any) -> bool:
