@@ -38,9 +38,9 @@ HOUSE = {
     "predict": "cores loader load bounds asked intervals one_machine ladder planning passports untried room "
     "more_workers",
     "watch.record": "options orders line pace spent kernel_counts from_handlers bound_lines trial_lines program_lines "
-    "sample_calls worker_lines device_lines lines patches own_code wrapping exclusive_time record_file "
+    "sample_calls worker_lines device_lines lines patches own_code wrapping media exclusive_time record_file "
     "last_sample recording line_counter sampling thread_pools memory positions profilers",
-    "watch.stages": "labels transforms hidden_errors fields webdataset in_place called iterables shrunk "
+    "watch.stages": "labels transforms hidden_errors fields webdataset in_place called iterables shrunk media_calls "
     "library_calls finding_transforms",
     "watch.worker": "kept_open pickling stack_place padded contents draws fingerprints repeated_calls line_counts "
     "batch_sums standins fetching",

@@ -13,7 +13,7 @@ from pipebench.results.next_move import NextMove
 from pipebench.results.watched import ONE_OF_RANKS, Verdict, WatchResult
 from pipebench.units import code_place, counted, did_needlessly, percent, printable, read_anew, seconds
 
-_OWN_STAGES = ("read", "decode", "transform", "collate")  # the kinds of stages that `pipebench run` also measures
+_OWN_STAGES = ("read", "decode", "transform", "collate", "video")  # kinds of stages that `pipebench run` measures, too
 
 
 def verdict(found: Verdict) -> str:

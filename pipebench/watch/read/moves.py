@@ -20,6 +20,7 @@ from pipebench.results.watched import LoaderResult, StageResult, WatchResult, Wo
 from pipebench.stats import Speedup
 from pipebench.watch.read.hand_off import explained_s, one_by_one
 from pipebench.watch.read.known_move import with_known_line
+from pipebench.watch.record.media import kind_of_stage
 
 BUSY = 0.90
 FEW = 8  # batches and iterations: fewer do not show how they scatter
@@ -282,7 +283,7 @@ def _of_script(cores: float | None) -> float:
 
 
 def _of_stage(move: NextMove, main: LoaderResult, stage: StageResult, foreign: float | None = None) -> NextMove:
-    kind = "decode" if stage.includes_read else stage.kind
+    kind = kind_of_stage(stage.name, stage.kind, stage.includes_read)
     move = replace(move, stage=stage.name, stage_kind=kind, stage_s=stage.exclusive_s_per_sample)
     return replace(move, sample_s=main.sample_s or 0.0, foreign_cores=foreign)
 

@@ -9,6 +9,7 @@ from typing import Any
 from pipebench.results.account import Cause, largest_saving
 from pipebench.results.drilled import runs_of
 from pipebench.results.next_move import NextMove
+from pipebench.watch.record.media import kind_of_stage
 
 _WORTH_WORKERS = 0.2  # of work in a loop without a loader: what workers of one must save to be named
 # cause of the whole run -> the move that it asks for. Those of the others follow from the iteration.
@@ -116,7 +117,7 @@ def _of_cause(one: Cause, usable_cores: float) -> NextMove:
     found: dict[str, Any] = one.values
     names = ("workers", "cores_used", "script_cores", "foreign_cores", "wanted_cores", "stage", "sample_s")
     stage_s = found.get("stage_share", 0.0) * found.get("sample_s", 0.0)
-    kind = "decode" if found.get("includes_read") else found.get("kind")
+    kind = kind_of_stage(found["stage"], found["kind"], found["includes_read"]) if "kind" in found else None
     told = {name: found[name] for name in names if name in found}
     return NextMove("make-stage-cheaper", usable_cores, stage_kind=kind, stage_s=stage_s, loader=one.loader, **told)
 

@@ -9,8 +9,9 @@ from types import ModuleType
 from typing import Any
 
 from pipebench.watch.record.exclusive_time import local, stages, timed
+from pipebench.watch.record.media import MEDIA
 from pipebench.watch.record.patches import HIDDEN, Patches, unseen
-from pipebench.watch.stages import iterables, transforms, webdataset
+from pipebench.watch.stages import iterables, media_calls, transforms, webdataset
 from pipebench.watch.stages.shrunk import noted
 
 _DECODERS = ("image", "jpeg", "png", "webp", "gif", "avif", "heic")
@@ -50,7 +51,7 @@ LIBRARIES: dict[str, Callable[[Patches, Any], None]] = {
     "datasets.iterable_dataset": iterables.watch_examples,
 }
 _PILLOW = "PIL.Image"
-MODULES = frozenset({_PILLOW, *FUNCTIONS, *LAZY, *LIBRARIES})
+MODULES = frozenset({_PILLOW, *FUNCTIONS, *LAZY, *LIBRARIES, *MEDIA})
 
 
 def watch_module(patches: Patches, module: ModuleType) -> None:
@@ -67,6 +68,8 @@ def watch_module(patches: Patches, module: ModuleType) -> None:
         _watch_open(patches, module)
     if name in LAZY:
         _watch_load(patches, getattr(module, LAZY[name]))
+    if name in MEDIA:
+        media_calls.watch_media(patches, module)
     if name in LIBRARIES:
         LIBRARIES[name](patches, module)
 
