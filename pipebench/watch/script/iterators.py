@@ -182,7 +182,7 @@ class Loaders:
         sums.held_open = self.held_open
         if number not in self.searched or fetcher.dataset is not self.searched[number]():
             self.searched[number] = weakly(fetcher.dataset)
-            finding_transforms.watch_tree(fetcher.dataset, self.recording.patches, may_change=False)
+            sums.modules = finding_transforms.watch_tree(fetcher.dataset, self.recording.patches, may_change=False)
         return wait_parts.watch_making(self.loop.arrivals.parts, fetching.watch_fetcher(fetcher, sums))
 
     def _in_worker(self, fetcher: Any, number: int, took_ns: int) -> Any:

@@ -13,6 +13,7 @@ from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.record_file import TRANSFER
 from pipebench.watch.script.backward import compiling
 from pipebench.watch.script.phases import LoopPhases
+from pipebench.watch.stages import held_modules
 
 COMPILING = "torch._dynamo.callback"
 TRACING = "torch._dynamo.variables.tensor"
@@ -106,7 +107,8 @@ def _before_and_after_compiling(patches: Any, handler: Any) -> None:
 
 
 def _taken_away() -> dict[str, _OnTensors]:
-    """Takes ours out of the class of tensors."""
+    """Takes ours out of the class of tensors, and out of the modules of a dataset that compiles them."""
+    held_modules.compiles()
     tensor: Any = sys.modules["torch"].Tensor
     ours = {name: one for name in _NAMES if isinstance(one := vars(tensor).get(name), _OnTensors)}
     for name in ours:

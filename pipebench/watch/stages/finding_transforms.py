@@ -19,6 +19,7 @@ from pipebench.watch.record.exclusive_time import FUNCTIONS, innermost, stages
 from pipebench.watch.record.own_code import users_class
 from pipebench.watch.record.patches import Patches, is_wrapper
 from pipebench.watch.stages import called, in_place, iterables
+from pipebench.watch.stages.held_modules import HeldModules
 from pipebench.watch.stages.transforms import timed_call, watched_by_library
 
 _MOST_OBJECTS = 500
@@ -47,22 +48,30 @@ class _InTuple:
         self._attributes[self._name] = (*found[:place], entry, *found[place + 1 :])
 
 
-def watch_tree(dataset: Any, patches: Patches, may_change: bool) -> None:
-    """Times the transforms within `dataset`. `may_change` is true for a worker's own copy only."""
+def watch_tree(dataset: Any, patches: Patches, may_change: bool) -> HeldModules:
+    """Times the transforms within `dataset`. `may_change` is true for a worker's own copy only.
+
+    Returns the modules whose class is left alone, because it may be one of the model.
+    """
     data = [dataset]
     found = list(_transforms(dataset, data))
     functions = called.functions_called(data, may_change)
     iterables.watch_chain(data[1:], patches)
     stages.tell_apart(entry for _, _, entry, _ in found)
+    modules: dict[int, Any] = {}
     for _, _, entry, by_library in found:
         if by_library:
             continue
         inner = innermost(entry)
         if not isinstance(inner, (*FUNCTIONS, type)):
-            _watch_class(type(inner), patches, may_change)
+            if _may_be_in_model(type(inner)) and not may_change:
+                modules[id(inner)] = inner
+            else:
+                _watch_class(type(inner), patches)
         elif may_change and (plain := called.plain_function(getattr(inner, "__func__", inner))) is not None:
             in_place.watch(plain, stages.of_transform(entry), patches)
     called.watch_called(functions, patches)
+    return HeldModules((one, stages.of_transform(one)) for one in modules.values())
 
 
 def transform_lists(dataset: Any) -> list[list[Any]]:
@@ -106,10 +115,10 @@ def replace_called(dataset: Any, patches: Patches, row: str, wrap: Callable[...,
     return called.replace_called(data, patches, row, wrap)
 
 
-def _watch_class(kind: type, patches: Patches, in_worker: bool) -> None:
+def _watch_class(kind: type, patches: Patches) -> None:
     """Times `__call__` of one class, its own or inherited. Nothing else of the class changes."""
     call = getattr(kind, "__call__", None)  # noqa: B004  # of the class, not whether it can be called
-    if call is None or kind.__module__ == "builtins" or (_may_be_in_model(kind) and not in_worker):
+    if call is None or kind.__module__ == "builtins":
         return
     if not _takes_object(kind) or watched_by_library(kind) or (is_wrapper(call) and "__call__" in vars(kind)):
         return
@@ -128,7 +137,7 @@ def _takes_object(kind: type) -> bool:
 
 
 def _may_be_in_model(kind: type) -> bool:
-    """Whether the trained model may contain modules of this class; they are not patched in the script's process."""
+    """Whether the trained model may contain modules of this class; in the script's process, it is left alone."""
     module = getattr(sys.modules.get("torch.nn"), "Module", None)
     if module is None or not issubclass(kind, module):
         return False

@@ -18,6 +18,7 @@ from pipebench.watch.record.record_file import bucket
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import followed
 from pipebench.watch.record.worker_lines import Collected, Content, LongSample, OneBatch, Shrunk, ToHandOver
+from pipebench.watch.stages.held_modules import HeldModules
 from pipebench.watch.worker import contents, pickling
 from pipebench.watch.worker.kept_open import Held
 from pipebench.watch.worker.line_counts import LinesOfSamples
@@ -67,6 +68,7 @@ class Sums:
         self.has_slowest = False  # the batch that is made has the slowest sample so far
         self.present: PresentSample | None = None  # of a worker: hears which sample, or which samples, are made
         self.held_open: Held | None = None
+        self.modules = HeldModules()  # of a dataset in the script's process
         self.repeated = RepeatedCalls(recording, place.loader, place.first_pass)
         self.line_counts = LinesOfSamples(recording, place.loader, place.first_pass)
         self.pending: list[RepeatedCalls | LinesOfSamples] = []  # each looks into one of the next samples

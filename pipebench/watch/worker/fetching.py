@@ -71,7 +71,7 @@ def watch_fetcher(fetcher: Any, sums: Sums, took_ns: int = 0) -> Any:
         setattr(fetcher, name, stand_in)
         collate = fetcher.collate_fn
         fetcher.collate_fn = sums.line_counts.counted(collate)
-        present = sums.present
+        present, modules = sums.present, sums.modules
         if present is not None:
             present.begin()
         if sums.held_open is not None:
@@ -81,6 +81,7 @@ def watch_fetcher(fetcher: Any, sums: Sums, took_ns: int = 0) -> Any:
         failed, ended, found = True, False, None
         began = timer.begin()
         try:
+            modules.begin()
             found = plain(*index)
             failed = False
             return found
@@ -90,6 +91,7 @@ def watch_fetcher(fetcher: Any, sums: Sums, took_ns: int = 0) -> Any:
         finally:
             local.timer = None
             timer.end()
+            modules.end()
             if getattr(fetcher, name) is stand_in:
                 setattr(fetcher, name, own)
             fetcher.collate_fn = collate
@@ -153,12 +155,12 @@ class WatchedWorker:
     def prepare(self, dataset: Any) -> None:
         """Sets the patches that only a worker needs. They stay until the process ends."""
         patches = self.recording.patches
-        steps: tuple[Callable[[], None], ...] = (
+        steps: tuple[Callable[[], object], ...] = (
             functools.partial(collections.install, patches),
             functools.partial(pickling.watch_queue, patches),
             functools.partial(labels.watch_record_function, patches),
             functools.partial(labels.watch_functions, patches, self.recording.settings.functions),
-            functools.partial(finding_transforms.watch_tree, dataset, patches, may_change=True),
+            lambda: finding_transforms.watch_tree(dataset, patches, may_change=True),
             functools.partial(_clean_errors, patches),
         )
         for step in steps:

@@ -19,8 +19,9 @@ def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     patches = Patches()
 
     def run(dataset: Any, may_change: bool = True, **how: Any) -> Rows:
-        finding_transforms.watch_tree(dataset, patches, may_change=may_change)
+        modules = finding_transforms.watch_tree(dataset, patches, may_change=may_change)
         found = Rows(dataset, tmp_path, CLOCK, monkeypatch, **how)
+        found.sums.modules = modules
         began = CLOCK.now
         assert [one for first in (0, 4) for one in found.fetch([*range(first, first + 4)])] == [*range(8)]
         assert sum(found.found().values()) == CLOCK.now - began
