@@ -94,6 +94,7 @@ class WatchedScript:
         _here.append(self.recording.pid)
         self.recording.patches.on_undo(self.imports.uninstall)
         self.spans.install()
+        self.recording.guarded("watching queues", self.loaders.relays.install)
         self.recording.guarded("looking at the start of the script", self.start_looker.begin)
         self.recording.guarded("watching imports", self.imports.install)
         self.recording.guarded("watching what was imported", self.recording.patches.rebind)

@@ -25,8 +25,8 @@ class Pass:
     """One pass over a loader: the current iteration, and the earlier ones that are not yet written.
 
     `silent` says that the loop is another thread's, which gets its batches from this one: see `relays`. `beside` says
-    that this thread is not the main one, and `batch` is then the `id` of its last batch. `written` is called after each
-    line of iterations.
+    that this thread is not the main one, and `batch` is then the `id` of its last batch, which may be `handed` on
+    already. `written` is called after each line of iterations.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class Pass:
         self.steps = 0  # of optimisers
         self.suspended = self.silent = self.beside = self.over = self.due = False
         self.batch: int | None = None
+        self.handed = False
         self.log: list[int] = []
         self.pace = Pace(recording.file.began, number)
         self.device = IdleDevice(device, number)

@@ -1,14 +1,19 @@
 """Follows the batches of a loader that one thread iterates and another thread trains on.
 
-The first thread puts the batches into a `queue.Queue`, and the second takes them from it. The loop's wait is then the
-time in that queue's `get`. The queue's class is patched only when a loader is first iterated in another thread
-than the main one.
+The first thread puts the batches into a queue, and the second takes them from it. The loop's wait is then the time in
+that queue's `get`. A future of an executor is as a queue for one batch, whose `get` is `result`. These classes are
+patched only when a loader is first iterated in another thread than the main one.
+
+An item is a batch if it holds that very object, or tensors or arrays: the thread may hand on a copy, as on a device. It
+is then the first item since the thread took the batch.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import queue
+import sys
 import threading
 import weakref
 from collections import deque
@@ -20,6 +25,11 @@ from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.record_file import OTHER, WAIT, WAIT_PARTS, WORKERS
 from pipebench.watch.script.passes import Pass
 from pipebench.watch.script.phases import LoopPhases
+from pipebench.watch.script.simple_queues import stand_in
+
+_FUTURES = "concurrent.futures._base"
+_QUEUES = "multiprocessing.queues"  # torch's own are of this class: what is put and taken inside `next()` is no item
+_ITEMS = 8  # of an item that are looked at
 
 
 class _Mark:
@@ -40,6 +50,13 @@ class _Fed:
         self.current: Pass | None = None
         self.source: Pass | None = None
         self.queue: Callable[[], Any] = lambda: None
+
+    def gets(self, source: Pass) -> _Mark:
+        """Notes a batch of `source`, which is about to be put here."""
+        source.silent, self.source = True, source
+        mark = _Mark(source)
+        self.marks.append(mark)
+        return mark
 
     @property
     def over(self) -> bool:
@@ -64,12 +81,19 @@ class Relays:
         self._open: list[_Fed] = []  # queues die before their loops are known to be over
         self._patched = False
         self._asking = _Asking()
+        self._simple: Any = None
+        self._promised: weakref.WeakKeyDictionary[Any, tuple[_Fed, _Mark]] = weakref.WeakKeyDictionary()
+        self._by_futures: dict[int, _Fed] = {}  # by the numbers of loaders
+
+    def install(self) -> None:
+        """Lets queues that are made from now on be of a class that can be changed."""
+        self._simple = stand_in(self.loop.recording.patches)
 
     def drawn(self, iterator: Any, batch: object) -> None:
         """Notes a batch that a thread beside the main one has just taken from a loader (None: it got none)."""
         this = self.loop.passes.get(iterator)
         if this is not None and batch is not None:
-            this.batch = id(batch)
+            this.batch, this.handed = id(batch), False
 
     def draws(self) -> None:
         """Notes that a thread beside the main one is about to take a batch from a loader."""
@@ -90,7 +114,20 @@ class Relays:
                 self._leave(fed)
 
     def _watch_queues(self) -> None:
-        put, get = queue.Queue.put, queue.Queue.get
+        kinds = [queue.Queue, self._simple, getattr(sys.modules.get(_QUEUES), "Queue", None)]
+        for kind in [one for one in kinds if one is not None]:
+            own = ("put", "put_nowait"), ("get", "get_nowait")  # those of Queue call `put` and `get`
+            puts, gets = own if kind is self._simple else (("put",), ("get",))
+            for name in puts:
+                self._watch_put(kind, name)
+            for name in gets:
+                self._watch_get(kind, name)
+        future = getattr(sys.modules.get(_FUTURES), "Future", None)
+        if future is not None:
+            self._watch_futures(future)
+
+    def _watch_put(self, kind: Any, name: str) -> None:
+        put = getattr(kind, name)
 
         @unseen
         @functools.wraps(put)
@@ -104,6 +141,11 @@ class Relays:
                     fed[0].marks.pop()
                 raise
 
+        self.loop.recording.patches.replace(kind, name, watched_put)
+
+    def _watch_get(self, kind: Any, name: str) -> None:
+        get = getattr(kind, name)
+
         @unseen
         @functools.wraps(get)
         def watched_get(own: Any, *args: Any, **kwargs: Any) -> Any:
@@ -116,28 +158,77 @@ class Relays:
             self._guarded(lambda: self._came(own))
             return found
 
+        self.loop.recording.patches.replace(kind, name, watched_get)
+
+    def _watch_futures(self, kind: Any) -> None:
+        set_result, result = kind.set_result, kind.result
+
+        @unseen
+        @functools.wraps(set_result)
+        def watched_set(own: Any, item: Any, *args: Any, **kwargs: Any) -> None:
+            self._guarded(lambda: self._promises(own, item))
+            set_result(own, item, *args, **kwargs)
+
+        @unseen
+        @functools.wraps(result)
+        def watched_result(own: Any, *args: Any, **kwargs: Any) -> Any:
+            self._guarded(lambda: self._asks(own))
+            found = result(own, *args, **kwargs)  # where it has none in time, the wait goes on with the next call
+            self._guarded(lambda: self._kept(own))
+            return found
+
         patches = self.loop.recording.patches
-        patches.replace(queue.Queue, "put", watched_put)
-        patches.replace(queue.Queue, "get", watched_get)
+        patches.replace(kind, "set_result", watched_set)
+        patches.replace(kind, "result", watched_result)
 
     def _guarded(self, act: Callable[[], object]) -> None:
-        """Runs `act`, unless nothing is recorded or this thread fetches a batch."""
-        if self.loop.recording.on and local.timer is None:
-            self.loop.recording.guarded("following a batch through a queue", act)
+        """Runs `act`, unless nothing is recorded, this thread fetches a batch, or this process is a worker."""
+        recording = self.loop.recording
+        if recording.on and local.timer is None and recording.pid == os.getpid():
+            recording.guarded("following a batch through a queue", act)
 
     def _puts(self, own: Any, item: object) -> list[_Fed]:
-        loop = self.loop
-        this = loop.here.open[-1] if loop.here.open and not loop.here.main else None
-        fed = self._fed.get(own)
-        if this is not None and not this.trained and _holds(item, this.batch):
+        this, fed = self._source_of(item), self._fed.get(own)
+        if this is not None:
             fed = self._fed.setdefault(own, fed or _Fed())
             fed.queue = weakref.ref(own)
-            this.silent = True
-            fed.source = this
-            fed.marks.append(_Mark(this))
+            fed.gets(this)
         elif fed is not None:
             fed.marks.append(None)
         return [fed] if fed is not None else []
+
+    def _source_of(self, item: object) -> Pass | None:
+        """The loop of this thread, if the item is the batch that it has just taken from a loader."""
+        here = self.loop.here
+        this = here.open[-1] if here.open and not here.main else None
+        if this is None or this.trained or this.waiting or this.batch is None:
+            return None
+        if not _holds(item, this.batch) and (this.handed or not _has_arrays(item)):
+            return None
+        this.handed = True
+        return this
+
+    def _promises(self, own: Any, item: object) -> None:
+        this = self._source_of(item)
+        if this is not None:
+            fed = self._by_futures.setdefault(this.loader, _Fed())
+            fed.queue = lambda: self
+            self._promised[own] = fed, fed.gets(this)
+
+    def _kept(self, own: Any) -> None:
+        """A future gave its result: a batch; or else, if the loader has ended, that it did."""
+        asked, self._asking.since = self._asking.since, None
+        fed, mark = self._promised.pop(own, (None, None))
+        if asked is None:
+            return
+        if fed is not None and mark is not None:
+            fed.marks.remove(mark)
+            if mark.thread != threading.get_ident():
+                self._batch(fed, mark.source, asked)
+            return
+        for one in list(self._by_futures.values()):
+            if not one.marks:
+                self._ended(one, asked)
 
     def _end_if_over(self, own: Any) -> None:
         """Ends the loop over a queue that is empty, if the loader has ended as well."""
@@ -235,9 +326,22 @@ class Relays:
         this.began = None
 
 
-def _holds(item: object, batch: int | None) -> bool:
+def _holds(item: object, batch: int) -> bool:
     """Whether `item` is the batch with this `id`, or a tuple, list or dict with it."""
-    if batch is None:
-        return False
+    return id(item) == batch or any(id(one) == batch for one in _inside(item))
+
+
+def _inside(item: object) -> list[Any]:
     inside = item.values() if isinstance(item, dict) else item if isinstance(item, (tuple, list)) else ()
-    return id(item) == batch or any(id(one) == batch for one in list(inside)[:8])
+    return list(inside)[:_ITEMS]
+
+
+def _has_arrays(item: object) -> bool:
+    """Whether `item` is a tensor or an array, or a tuple, list or dict with some, also within such ones."""
+    inside = _inside(item)
+    return any(map(_is_array, (item, *inside, *(one for inner in inside for one in _inside(inner)))))
+
+
+def _is_array(one: object) -> bool:
+    """Whether this is a tensor or an array, by its class: no code of the script runs."""
+    return all(hasattr(type(one), name) for name in ("shape", "dtype", "__getitem__"))

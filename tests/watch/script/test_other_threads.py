@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing.queues
 import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -47,9 +49,15 @@ class Numbers(Dataset[Any]):
 class Buffer(DataLoader[Any]):
     """As MONAI's ThreadDataLoader: a thread iterates, and the loop polls the queue. They take turns here."""
 
-    def __init__(self, dataset: Any, end: object = None, handed: Callable[[Any], Any] = lambda one: one) -> None:
+    def __init__(
+        self,
+        dataset: Any,
+        end: object = None,
+        handed: Callable[[Any], Any] = lambda one: one,
+        made: Callable[[], Any] = queue.Queue,
+    ) -> None:
         super().__init__(dataset, 1)
-        self.gate, self.queue, self.end, self.handed = Gate(), queue.Queue[Any](4), end, handed
+        self.gate, self.queue, self.end, self.handed = Gate(), made(), end, handed
 
     def _fill(self, source: Any) -> None:
         self.gate.wanted.acquire(timeout=PATIENCE_S)
@@ -89,9 +97,27 @@ def _run(loader: Any, passes: int = 2) -> WatchResult:
 
 
 @pytest.mark.parametrize("end", [None, StopIteration()], ids=["no sign of the end", "a sign of the end"])
-@pytest.mark.parametrize("handed", [lambda one: one, lambda one: (0, one)], ids=["the batch", "a tuple with it"])
-def test_the_wait_is_that_of_the_thread_that_trains(end: Any, handed: Any) -> None:
-    result = _run(Buffer(Numbers(), end, handed))
+@pytest.mark.parametrize(
+    ("made", "handed"),
+    [
+        (queue.Queue, lambda one: one),
+        (queue.Queue, lambda one: (0, one)),
+        (queue.Queue, lambda one: one.clone()),
+        (queue.Queue, lambda one: [3, one.numpy()]),
+        (lambda: queue.SimpleQueue(), lambda one: one),
+    ],
+    ids=["the batch", "a tuple with it", "a copy", "its array", "a SimpleQueue"],
+)
+def test_the_wait_is_that_of_the_thread_that_trains(end: Any, handed: Any, made: Any) -> None:
+    """A `SimpleQueue` is of our class if it was made while we watch."""
+    training = Training(CLOCK, 0)
+    with watching() as seen:
+        loader = Buffer(Numbers(), end, handed, made)
+        for _ in range(2):
+            for batch in loader:
+                training.step(torch.as_tensor(batch[1] if isinstance(batch, (tuple, list)) else batch))
+            CLOCK.burn(100 * US)
+    result = seen.result
     assert not result.notes
     (loader,) = result.loaders
     assert (loader.passes, loader.iterations, loader.training, loader.beside) == (2, 2 * BATCHES, True, False)
@@ -128,13 +154,64 @@ def test_each_pass_may_have_a_queue_and_a_loader_of_its_own() -> None:
     assert sum(one.s for one in seen.result.account.rows if one.code == "other") < 3 * BATCHES * 8e-6
 
 
-def test_without_the_batch_itself_there_is_no_verdict() -> None:
-    """The thread hands on a copy, so nothing says which item of the queue is a batch of the loader."""
-    result = _run(Buffer(Numbers(), StopIteration(), lambda one: one.clone()), passes=6)
+def test_what_is_no_batch_is_not_taken_for_one() -> None:
+    """The thread hands on plain numbers, so nothing says which item of the queue is a batch of the loader."""
+    result = _run(Buffer(Numbers(), StopIteration(), lambda one: (0, float(one))), passes=6)
     found = verdict_of(result)
     assert (found.limit, found.loader, found.dataset) == ("not-followed", 1, "Numbers") and result.next_move is None
     assert [(one.loader, one.beside) for one in result.loaders] == [(1, True), (0, False)]
     assert result.wait_share in (0.0, None)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_wait_for_a_future_is_the_wait_for_data(threads: int) -> None:
+    training, loader = Training(CLOCK, 0), DataLoader(Numbers(), 1)
+    with watching() as seen, ThreadPoolExecutor(threads) as pool:
+        for _ in range(3):
+            source = iter(loader)
+            while (batch := pool.submit(next, source, None).result()) is not None:
+                training.step(batch)
+            CLOCK.burn(100 * US)
+    result = seen.result
+    (found,) = result.loaders
+    assert (found.training, found.beside) == (True, False) and 3 * BATCHES - 1 <= found.iterations <= 3 * BATCHES
+    assert verdict_of(result).limit == "data" and not result.notes
+    assert result.account is not None
+    assert sum(round(one.s * 1e9) for one in result.account.rows) == round(result.account.wall_s * 1e9)
+
+
+def test_a_queue_of_multiprocessing_is_followed_between_threads() -> None:
+    """Its items are copies: it pickles them."""
+    training, loader, given = Training(CLOCK, 0), DataLoader(Numbers(), 1), 0
+
+    def fill(items: Any) -> None:
+        for batch in loader:
+            items.put((batch.numpy(), "first"))
+        items.put(None)
+
+    with watching() as seen:
+        for _ in range(3):
+            items = multiprocessing.get_context("fork").Queue()
+            thread = threading.Thread(target=fill, args=(items,))
+            thread.start()
+            while (item := items.get(timeout=PATIENCE_S)) is not None:
+                training.step(torch.from_numpy(item[0]))
+                given += 1
+            thread.join(PATIENCE_S)
+    assert given == 3 * BATCHES
+    assert verdict_of(seen.result).limit != "not-followed" and [one.training for one in seen.result.loaders] == [True]
+
+
+def test_a_simple_queue_is_one_whenever_it_was_made() -> None:
+    plain, before = queue.SimpleQueue, queue.SimpleQueue()
+    with watching():
+        here: Any = queue.SimpleQueue
+        assert here is not plain and isinstance(before, here) and issubclass(plain, here) and issubclass(here, plain)
+        assert "put" not in vars(here) and not isinstance(3, here) and repr(here) == "<class 'queue.SimpleQueue'>"
+        found = queue.SimpleQueue()
+        found.put(3)
+    assert queue.SimpleQueue is plain and type(before) is plain
+    assert found.get() == 3 and isinstance(found, plain) and not isinstance(before, type("Own", (here,), {}))
 
 
 def test_a_loop_in_a_thread_that_does_not_train_has_no_verdict() -> None:
@@ -156,9 +233,10 @@ def test_a_thread_that_trains_on_its_own_loader_is_a_loop_as_any_other() -> None
 
 
 def test_the_queue_is_put_back() -> None:
-    before = queue.Queue.get, queue.Queue.put
+    kinds = queue.Queue, multiprocessing.queues.Queue
+    before = [(one.get, one.put) for one in kinds], Future.result, Future.set_result
     _run(Buffer(Numbers()))
-    assert (queue.Queue.get, queue.Queue.put) == before
+    assert ([(one.get, one.put) for one in kinds], Future.result, Future.set_result) == before
 
 
 def test_the_queue_is_patched_only_for_another_thread() -> None:
