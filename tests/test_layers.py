@@ -40,8 +40,8 @@ HOUSE = {
     "watch.record": "options orders line pace spent kernel_counts from_handlers bound_lines trial_lines program_lines "
     "sample_calls worker_lines device_lines lines patches own_code wrapping media exclusive_time record_file "
     "last_sample recording line_counter sampling thread_pools memory positions profilers",
-    "watch.stages": "labels transforms hidden_errors fields webdataset in_place called iterables shrunk media_calls "
-    "library_calls held_modules finding_transforms",
+    "watch.stages": "labels transforms hidden_errors fields webdataset helpers in_place called iterables shrunk "
+    "media_calls library_calls held_modules finding_transforms",
     "watch.worker": "kept_open pickling stack_place padded contents draws fingerprints repeated_calls line_counts "
     "batch_sums standins fetching",
     "watch.script": "made dividing nested_columns held_models described lost_workers wait_parts arrivals "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import threading
 import types
 import weakref
@@ -37,15 +38,16 @@ class StageTimer:
     makes batches itself (None: the dataset gives samples). `hidden` counts the errors that a handler hid. `left` are
     stages that are timed no longer, each with the stage around it, which has their time from then on. `gave` counts the
     items that each stage of a chain of iterators gave to the next one. `fields` are those that a decoder there makes of
-    a sample, by their names. `jpeg` is the last image that OpenCV read from one, and `shrunk` counts these.
+    a sample, by their names. `jpeg` is the last image that OpenCV read from one, and `shrunk` counts these. `helpers`
+    are the timers of threads that work for this one, by their numbers: see `stages.helpers`.
 
     `perf_counter_ns` is the only clock here. It needs no system call. A thread's CPU clock needs one, and there the
     kernel ends a time slice that is used up: what another process then computes would be in our rows.
     """
 
     __slots__ = (
-        "batched", "busy", "current", "fields", "file", "gave", "hidden", "jpeg", "last", "left", "log", "shrunk",
-        "sums", "whole",
+        "batched", "busy", "current", "fields", "file", "gave", "helpers", "hidden", "jpeg", "last", "left", "log",
+        "shrunk", "sums", "whole",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -63,6 +65,7 @@ class StageTimer:
         self.fields: dict[str, FieldSums] = {}
         self.jpeg: weakref.ref[Any] | None = None
         self.shrunk = Shrunk()
+        self.helpers: dict[int, StageTimer] = {}
 
     def switch(self, stage: int) -> int:
         """Enters `stage` and returns the stage before it."""
@@ -75,6 +78,12 @@ class StageTimer:
             self.log.append(now)
             self.log.append(stage)
         return before
+
+    def so_far(self) -> list[int]:
+        """The sums, with the time of the present stage up to now. Another thread may ask."""
+        sums, current, last = self.sums.copy(), self.current, self.last
+        sums[current] += max(0, perf_counter_ns() - last)
+        return sums
 
     def begin(self) -> int:
         self.log.clear()
@@ -131,6 +140,7 @@ class Stages:
     def __init__(self) -> None:
         self.known: dict[StageName, int] = {StageName("getitem", "fetch"): REST}
         self.new: list[NewStage] = []
+        self._numbers = itertools.count(REST + 1)  # several threads may ask at the same time
         self.all_again()
         self._of: dict[Any, int] = {}
         self._apart: dict[int, tuple[weakref.ref[Any], int]] = {}
@@ -141,8 +151,11 @@ class Stages:
         if found is None:
             if len(self.known) >= STAGES - 1 and name != "further stages":
                 return self.number("getitem", "further stages")
-            found = self.known[key] = len(self.known)
-            self._kinds.append(kind)
+            found = next(self._numbers)
+            if found >= STAGES:
+                return self.known.get(StageName("getitem", "further stages"), REST)
+            self._kinds[found] = kind
+            self.known[key] = found
             self.new.append(NewStage(found, key))
         return found
 
@@ -234,7 +247,7 @@ class Stages:
 
         Another thread may have been in the middle of `number` at the fork, so the kinds are taken from the names.
         """
-        self._kinds = [key.kind for key in self.known]
+        self._kinds = {number: key.kind for key, number in self.known.items()}
         self.new = [NewStage(number, key) for key, number in self.known.items()]
 
 

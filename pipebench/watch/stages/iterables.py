@@ -16,12 +16,14 @@ from pipebench.watch.record.lines import StageName
 from pipebench.watch.record.own_code import users_function
 from pipebench.watch.record.patches import Patches, is_wrapper, unseen
 from pipebench.watch.stages.called import is_own
-from pipebench.watch.stages.webdataset import Stage, only_iterates
+from pipebench.watch.stages.helpers import Link
+from pipebench.watch.stages.webdataset import only_iterates
 
 # `filter` of Hugging Face holds a function of its own around that of the user
 _CALLS = ("mask_function", "function", "fn", "filter_fn", "generate_examples_fn", "generate_tables_fn")
 _INNER = ("ex_iterable", "ex_iterables", "datapipe", "datapipes", "source_datapipe", "source", "dataset", "datasets")
 _FOUNDATION = "torch.utils.data"
+_IN_THREADS = "CyclingMultiSourcesExamplesIterable"  # reads its sources in threads of its own, from datasets 5 on
 # Hugging Face's classes, by what their users call them
 _LINKS = {
     "MappedExamplesIterable": "map", "FilteredExamplesIterable": "filter", "BufferShuffledExamplesIterable": "shuffle",
@@ -30,6 +32,7 @@ _LINKS = {
     "RebatchedArrowExamplesIterable": "batches of rows", "FormattedExamplesIterable": "format of rows",
     "CyclingMultiSourcesExamplesIterable": "interleave", "VerticallyConcatenatedMultiSourcesExamplesIterable": "concat",
     "RandomlyCyclingMultiSourcesExamplesIterable": "interleave", "TypedExamplesIterable": "format of rows",
+    "InterleavedShardsExamplesIterable": "shards in turn",
 }  # fmt: skip
 
 
@@ -71,7 +74,11 @@ def _watch(kind: type, name: str, patches: Patches) -> None:
 
 
 def _timed(link: Any, iterator: Any) -> Any:
-    return Stage(iterator, stages.number(*_described(link))) if only_iterates(iterator) else iterator
+    timer = local.timer
+    if timer is None or not only_iterates(iterator):
+        return iterator
+    waits = any(base.__name__ == _IN_THREADS for base in type(link).__mro__)
+    return Link(iterator, stages.number(*_described(link)), timer, waits)
 
 
 def _described(link: Any) -> StageName:
