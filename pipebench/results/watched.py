@@ -14,6 +14,7 @@ from pipebench.results.hand_off import HandOff
 from pipebench.results.host_use import HostUse
 from pipebench.results.next_move import NextMove
 from pipebench.results.over_time import OverTime, Timeline
+from pipebench.results.reads import ReadPlace
 from pipebench.results.windows import RankBound, Throughput
 from pipebench.stats import Speedup
 
@@ -339,6 +340,7 @@ class WatchResult:
     started: str = ""
     warmup_iterations: int = 0
     settled_iterations: int | None = None
+    reads: tuple[ReadPlace, ...] = ()
 
     def costs_of(self, loader: int) -> LoopCosts | None:
         """The costs of a loader's loop (None: too little of it was recorded)."""

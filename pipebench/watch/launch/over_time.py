@@ -8,6 +8,8 @@ from typing import Any
 
 import psutil
 
+from pipebench.watch.record.reads import Place
+
 _MOST = 64  # moments that are kept: of more, every second one
 
 
@@ -39,6 +41,7 @@ class OverTime:
     asleep: int = 0
     for_storage: int = 0
     stopped: int = 0
+    waits_at: dict[Place, int] = field(default_factory=dict)
     _every: int = 1
 
     def note(self, now_s: float, process: Any) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from pipebench.watch.record.lines import NewStage, StageName
 from pipebench.watch.record.own_code import users_class, users_function
 from pipebench.watch.record.patches import unseen
+from pipebench.watch.record.reads import Reads
 from pipebench.watch.record.worker_lines import FieldSums, Hidden, Holds, Shrunk
 
 STAGES = 256
@@ -36,15 +37,16 @@ class StageTimer:
     makes batches itself (None: the dataset gives samples). `hidden` counts the errors that a handler hid. `left` are
     stages that are timed no longer, each with the stage around it, which has their time from then on. `gave` counts the
     items that each stage of a chain of iterators gave to the next one. `fields` are those that a decoder there makes of
-    a sample, by their names. `jpeg` is the last image that OpenCV read from one, and `shrunk` counts these.
+    a sample, by their names. `jpeg` is the last image that OpenCV read from one, and `shrunk` counts these. `reads` are
+    those of libraries for remote files.
 
     `perf_counter_ns` is the only clock here. It needs no system call. A thread's CPU clock needs one, and there the
     kernel ends a time slice that is used up: what another process then computes would be in our rows.
     """
 
     __slots__ = (
-        "batched", "busy", "current", "fields", "file", "gave", "hidden", "jpeg", "last", "left", "log", "shrunk",
-        "sums", "whole",
+        "batched", "busy", "current", "fields", "file", "gave", "hidden", "jpeg", "last", "left", "log", "reads",
+        "shrunk", "sums", "whole",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -62,6 +64,7 @@ class StageTimer:
         self.fields: dict[str, FieldSums] = {}
         self.jpeg: weakref.ref[Any] | None = None
         self.shrunk = Shrunk()
+        self.reads = Reads()
 
     def switch(self, stage: int) -> int:
         """Enters `stage` and returns the stage before it."""
