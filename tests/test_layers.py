@@ -52,7 +52,8 @@ HOUSE = {
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting leaving alike dealing in_step edits examining memo asked compared chains row_pieces "
     "row_code indexing pictures arms loop_threads stretches open_files passes session patching",
-    "watch.launch": "watched_script standstill over_time footprint exits stacks supervisor bootstrap program programs",
+    "watch.launch": "watched_script standstill file_waits over_time footprint exits stacks supervisor bootstrap "
+    "program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described begins device_idle like_a_device in_loop together settled chains all_made "
     "collectives bound bound_of_ranks known_row known_files known_arrays known_table known_lines lines_around "

@@ -15,8 +15,9 @@ _FEW = 3  # rows in the short report
 _LEAST = 0.01  # of the time in which batches are made: less is no matter there
 _NONE = "-"
 _MEANS = (
-    "The rate is while reading. share: of the time in which batches are made, in reads and opens. waits: of the looks "
-    "from outside, those at a worker that waited for a file there. Files: reads of Python's files, in some samples."
+    "The rate is while reading. most: the longest, of fewer than 100 reads. share: of the time in which batches are "
+    "made, in reads and opens. waits: of the looks from outside, those at a worker that waited for a file there. Reads "
+    "of files are Python's, in some samples."
 )
 
 
@@ -49,13 +50,12 @@ def _table(loader: int, rows: Sequence[ReadPlace], full: bool) -> Table:
     rates = rate_scale([one.bytes_per_s for one in rows if one.bytes_per_s])
     times = f"p50 {scale.unit}", f"p99 {scale.unit}"
     headers = ("place", "reads/sample", rates.unit, *times, "retries", "share", "waits")
-    told = {5: any(one.retries is not None for one in rows), 7: any(one.looks_share is not None for one in rows)}
-    cells = tuple(
-        tuple(cell if told.get(index, True) else "" for index, cell in enumerate(_cells(one, scale, rates)))
-        for one in rows
-    )
+    cells = [_cells(one, scale, rates) for one in rows]
+    told = [any(row[index] != _NONE for row in cells) for index in range(len(headers))]
+    cells = [tuple(cell if known else "" for cell, known in zip(row, told, strict=True)) for row in cells]
+    spare = (1, 7, 5) if told[6] else (1, 5)
     notes = (*(_counted(one) for one in rows if one.reads), *([_MEANS] if full else []))
-    return Table(f"Reads for loader {loader}", headers, cells, frozenset(range(1, 8)), notes, (7, 5, 1)).filled()
+    return Table(f"Reads for loader {loader}", headers, tuple(cells), frozenset(range(1, 8)), notes, spare).filled()
 
 
 def _cells(one: ReadPlace, scale: Scale, rates: Scale) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ def _cells(one: ReadPlace, scale: Scale, rates: Scale) -> tuple[str, ...]:
         _NONE if one.reads_per_sample is None else rate_number(one.reads_per_sample),
         _NONE if one.bytes_per_s is None else rates.number(one.bytes_per_s),
         _NONE if one.p50_s is None else scale.number(one.p50_s),
-        _NONE if tail is None else f"{scale.number(tail)}{' (longest)' if longest else ''}",
+        _NONE if tail is None else f"{'most ' if longest else ''}{scale.number(tail)}",
         _NONE if one.retries is None else f"{one.retries:,}",
         _NONE if one.share is None else percent(one.share),
         _NONE if one.looks_share is None else percent(one.looks_share),

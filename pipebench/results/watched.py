@@ -114,8 +114,9 @@ class WorkerResult:
 
     `growth_bytes_per_s` is how fast the memory that is its own grows: 0 if it does not grow steadily. Storage gave it
     `storage_bytes_per_s`; what the page cache gave is not in it. Of `looks` from outside, its main thread was asleep in
-    `looks_asleep` (a timer, a pipe, a network, a lock), and waited for storage in `looks_for_storage`; in the others it
-    was on a core or waited for one. None: not known.
+    `looks_asleep` (a timer, a pipe, a network, a lock), and waited for storage in `looks_for_storage`, also for a file
+    that a network or a program of the system serves (NFS, FUSE); in the others it was on a core or waited for one.
+    None: not known.
     """
 
     loader: int

@@ -114,7 +114,7 @@ def test_the_table_has_a_row_for_each_place() -> None:
     lines = [" ".join(one.split()) for one in text.splitlines()]
     assert "place reads/sample MB/s p50 µs p99 µs retries share waits" in lines
     assert "s3://photos 2 52.0 12,300 87,100 7 83 % -" in lines
-    assert "/mnt/data (nfs4) 1 180 2,100 34,000 (longest) - 5 % 12 %" in lines
+    assert "/mnt/data (nfs4) 1 180 2,100 most 34,000 - 5 % 12 %" in lines
     assert "/mnt/x (fuse.gcsfuse) - - - - - - 40 %" in lines
     assert "s3://photos: all 800 reads of 400 samples." in lines
     assert "/mnt/data (nfs4): 40 reads of 40 samples that were looked into." in lines
