@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -117,7 +118,7 @@ class Looker:
                 if held is None and len(self.found.processes) < _MOST_PROCESSES:
                     held = self.found.processes.setdefault(pid, Held())
                 if held is not None:
-                    held.over_time.note(perf_counter(), process, self._files.at)
+                    held.over_time.note(perf_counter(), process, partial(self._files.at, pid))
 
     def pids(self) -> Iterator[int]:
         """The processes that have a record file and were not seen to be gone."""

@@ -46,12 +46,10 @@ class OverTime:
     waits_at: dict[Place, int] = field(default_factory=dict)
     _every: int = 1
 
-    def note(
-        self, now_s: float, process: Any, file_of: Callable[[int, bool], Place | None] = lambda pid, asleep: None
-    ) -> None:
+    def note(self, now_s: float, process: Any, file_of: Callable[[bool], Place | None] = lambda asleep: None) -> None:
         """Adds one look. `process` is psutil's. Raises psutil.Error if it is gone.
 
-        `file_of` says at which mount a process waits for a file; it is told whether the process is asleep.
+        `file_of` says at which mount it waits for a file; it is told whether the process is asleep.
         """
         memory, storage = process.memory_info(), None
         with contextlib.suppress(psutil.Error, NotImplementedError):
@@ -67,7 +65,7 @@ class OverTime:
             self.stopped += state == psutil.STATUS_STOPPED
             asleep = state in (psutil.STATUS_SLEEPING, psutil.STATUS_IDLE)
             if asleep or state == psutil.STATUS_DISK_SLEEP:
-                self._waits(asleep, file_of(process.pid, asleep))
+                self._waits(asleep, file_of(asleep))
 
     def _waits(self, asleep: bool, place: Place | None) -> None:
         storage = not asleep or place is not None

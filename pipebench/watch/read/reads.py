@@ -19,10 +19,10 @@ _LARGE = 0.3  # of the time, or of the looks: then a place is named as a cause
 
 
 class _Of(NamedTuple):
-    """What the shares of a place are of: samples, and the seconds in which they were made."""
+    """In how many samples reads were counted, and how long one of the loader's samples takes in all."""
 
     samples: int
-    busy_s: float
+    sample_s: float
 
 
 def reads(run: Run, loaders: Iterable[int], footprint: Footprint) -> tuple[ReadPlace, ...]:
@@ -34,8 +34,9 @@ def _of_loader(run: Run, loader: int, footprint: Footprint) -> list[ReadPlace]:
     lines = [one for process in run.processes for one in run.shown.holds(process.of(ReadSums)) if one.loader == loader]
     looked = [one for one in lines if one.looked]
     sums = [one for _, one in run.sums(loader)]
-    all_of = _Of(sum(one.samples for one in sums), sum(one.busy_ns for one in sums) * _NS)
-    some_of = _Of(sum(one.samples for one in looked), sum(one.busy_ns for one in looked) * _NS)
+    samples, busy_s = sum(one.samples for one in sums), sum(one.busy_ns for one in sums) * _NS
+    sample_s = busy_s / samples if samples else 0.0
+    all_of, some_of = _Of(samples, sample_s), _Of(sum(one.samples for one in looked), sample_s)
     waits = _looks(run, loader, footprint)
     found = [
         _place(loader, place, rows, remote, all_of if remote else some_of, waits)
@@ -90,7 +91,7 @@ def _place(
         p99_s=percentile(lengths, 0.99) if count >= _FEWEST else None,
         longest_s=percentile(lengths, 1.0),
         retries=sum(told) if told else None,
-        share=min(1.0, spent_s / of.busy_s) if of.busy_s else None,
+        share=min(1.0, spent_s / of.samples / of.sample_s) if of.samples and of.sample_s else None,
         looks_share=None if remote else waits.get(place),
     )
 

@@ -30,8 +30,7 @@ class PlaceReads(NamedTuple):
 class ReadSums:
     """What one process read for a loader since its last line of this kind; `begin` as in FetchSums.
 
-    `looked`: these are reads of files in so many `samples` only, which took `busy_ns` without the looking. Else they
-    are all reads of libraries for remote files.
+    `looked`: these are reads of files in so many `samples` only. Else they are all reads of libraries for remote files.
     """
 
     loader: int
@@ -39,4 +38,3 @@ class ReadSums:
     places: list[PlaceReads]
     looked: bool = False
     samples: int = 0
-    busy_ns: int = 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import sys
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
@@ -20,7 +21,8 @@ from pipebench.watch.record.patches import HIDDEN, Patches, unseen
 from pipebench.watch.record.reads import Place, Reads, Retries, Stream, retries
 
 FILES, LOOP, CLIENT, BODY = "fsspec.spec", "fsspec.asyn", "botocore.client", "botocore.response"
-S3FS, PIPES = "s3fs.core", "webdataset.gopen"
+S3FS, GCSFS, PIPES, TRANSFERS = "s3fs.core", "gcsfs.retry", "webdataset.gopen", "boto3.s3.transfer"
+_TELLS = {"gs": GCSFS}  # what tells each time that it tries again, and nothing where it does not
 # Files that are read here, and file systems that only pass on to others, which are timed.
 _PASSING = frozenset({
     "fsspec.implementations." + name
@@ -82,7 +84,7 @@ def _size(found: Any) -> int:
 def timed_read(
     plain: Callable[..., Any],
     place_of: Callable[..., Place | None],
-    size_of: Callable[..., int] = lambda found, *args: _size(found),
+    size_of: Callable[..., int] = lambda found, *args, **kwargs: _size(found),
 ) -> Callable[..., Any]:
     """Wraps a function that reads from `place_of` its arguments. What it calls is a part of that read."""
 
@@ -98,6 +100,7 @@ def timed_read(
         if place is None:
             return plain(*args, **kwargs)
         reads, again, found = timer.reads, Retries(), None
+        again.told = _TELLS.get(place[0]) in sys.modules
         reads.busy, before = True, retries.set(again)
         began = perf_counter_ns()
         try:
@@ -108,7 +111,7 @@ def timed_read(
             reads.busy = False
             retries.reset(before)
             with forgiving():
-                size = size_of(found, *args)
+                size = size_of(found, *args, **kwargs)
             reads.add(place, spent, size, again)
 
     return read
@@ -175,7 +178,7 @@ def _watch_file(patches: Patches, kind: type) -> None:
             patches.replace(owner, name, timed_read(vars(owner)[name], _of_file, *([before] if before else [])))
 
 
-def _size_before(found: Any, file: Any) -> int:
+def _size_before(found: Any, file: Any, **kwargs: Any) -> int:
     """The size of a file that was fetched whole: the method keeps the bytes, and gives none."""
     return int(file.size or 0)
 
@@ -200,7 +203,7 @@ def _in_loop(loop: Any, function: Any, *args: Any, **kwargs: Any) -> Place | Non
     return of_system(function.__self__, path)
 
 
-def _size_in_loop(found: Any, loop: Any, function: Any, *args: Any) -> int:
+def _size_in_loop(found: Any, loop: Any, function: Any, *args: Any, **kwargs: Any) -> int:
     if function.__name__ == "_get_file" and len(args) > 1:
         return os.stat(args[1]).st_size
     return _size(found)
@@ -238,6 +241,35 @@ def _attempts(answer: Any) -> int:
     told = answer.get("ResponseMetadata") if isinstance(answer, dict) else None
     count = told.get("RetryAttempts", 0) if isinstance(told, dict) else 0
     return count if isinstance(count, int) else 0
+
+
+def watch_gcsfs(patches: Patches, module: Any) -> None:
+    """Counts how often gcsfs tries again: it asks before each time whether the error is one for that."""
+    plain = module.is_retriable
+
+    @unseen
+    @functools.wraps(plain)
+    def is_retriable(*args: Any, **kwargs: Any) -> Any:
+        found, told = plain(*args, **kwargs), retries.get()
+        if told is not None:
+            told.add(1 if found else 0)
+        return found
+
+    patches.replace(module, "is_retriable", is_retriable)
+
+
+def watch_transfers(patches: Patches, module: Any) -> None:
+    """Times boto3's downloads to a file. Their requests run in threads, for which the caller waits."""
+    kind = module.S3Transfer
+    patches.replace(kind, "download_file", timed_read(kind.download_file, _of_transfer, _size_of_transfer))
+
+
+def _of_transfer(transfer: Any, bucket: Any = "", *args: Any, **kwargs: Any) -> Place | None:
+    return "s3", str(bucket)
+
+
+def _size_of_transfer(found: Any, *args: Any, **kwargs: Any) -> int:
+    return os.stat(args[3] if len(args) > 3 else kwargs["filename"]).st_size
 
 
 def watch_client(patches: Patches, module: Any) -> None:
@@ -346,5 +378,6 @@ def _of_pipe(pipe: Any, *args: Any, **kwargs: Any) -> Place | None:
 
 
 WATCHED: dict[str, Callable[[Patches, Any], None]] = {
-    FILES: watch_files, LOOP: watch_loop, S3FS: watch_s3fs, CLIENT: watch_client, BODY: watch_body, PIPES: watch_pipes,
+    FILES: watch_files, LOOP: watch_loop, S3FS: watch_s3fs, GCSFS: watch_gcsfs, CLIENT: watch_client, BODY: watch_body,
+    TRANSFERS: watch_transfers, PIPES: watch_pipes,
 }  # fmt: skip

@@ -156,6 +156,7 @@ class Sums:
         self.core_wait += core_wait
         self.failed += failed
         self.batches += made
+        self.file_reads.samples += self.samples - self.before
         looks = [one for one in (self.line_counts, self.repeated, self.file_reads) if one.due(now - began)]
         self.pending += (one for one in looks if one not in self.pending)
         self.unused += 0 if made else self.samples - self.before

@@ -4,8 +4,8 @@ Python tells each call of a built-in function (`sys.setprofile`), for the sample
 position of its descriptor moved, so what comes out of Python's buffer is none. Reads inside libraries that are not
 written in Python are not seen: `cv2.imread`, HDF5, Arrow, a page that is mapped.
 
-To look takes a quarter of a microsecond for each call of the sample. Looks are as rare as it takes to stay below 0.2 %
-of the time in which batches are made, and ten times as rare once enough reads are known.
+To look takes half a microsecond for each call and return of the sample. Looks are as rare as it takes to stay below
+0.2 % of the time in which batches are made, and ten times as rare once enough reads are known.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _OFTEN, _SELDOM = 500, 5_000  # times what the looks took: so long are batches m
 _EACH_NS = 200_000  # what a look takes at least: Python may make functions ready for it
 _ENOUGH, _IN_VAIN = 1_000, 20  # reads; looks that found none
 _EVENTS = 50_000  # of a sample
+_MOST_EVENT_NS = 5_000  # that it takes to be told of one, however busy the machine is
 _TRIED = 200  # calls, to learn what it takes to be told of one
 _MOST_CUT = 3  # samples of more calls
 _SPREAD = 7  # one of so many first samples after a look is due
@@ -51,7 +52,8 @@ class FileReads:
         self._over = False
         self._busy = self._took = self._looks = self._cut = self._count = self._waits = 0
         self._found, self._now = Reads(), Reads()
-        self._samples = self._busy_ns = self._spent_ns = 0
+        self.samples = 0  # made, looked into or not
+        self._samples = self._spent_ns = self._own = self._most = 0
         self._mounts = Mounts()
         self._event_ns = 0.0
         self._ended = False
@@ -65,7 +67,7 @@ class FileReads:
         self._opened_ns: int | None = None  # what an open took whose file was not read yet
 
     def due(self, busy_ns: int) -> bool:
-        """Adds the time of a batch. Returns whether one of the next samples is looked into."""
+        """Adds the time of a batch, whose samples are in `samples`. Returns whether a next one is looked into."""
         self._busy += busy_ns
         known = self._count >= _ENOUGH or (self._looks >= _IN_VAIN and not self._count)
         if self._over or self._busy < _FIRST_NS or self._busy < (_SELDOM if known else _OFTEN) * self._took:
@@ -84,8 +86,9 @@ class FileReads:
             return False
         self._event_ns = self._event_ns or self._learnt()
         self._clear()
-        self._ended = False
-        self._now.take()  # of samples that failed
+        if self._ended:  # the last ones failed
+            self._ended, self._took = False, self._took + self._own
+            self._now.take()
         self._looks += 1
         self._began = perf_counter_ns()
         sys.setprofile(self._called)
@@ -97,12 +100,14 @@ class FileReads:
         mine = present is not None and getattr(present, "__self__", None) is self
         if mine:
             sys.setprofile(None)
-        own = self._own_ns + int(self._events * self._event_ns)
-        self._took += max(own, _EACH_NS)
+        spent = now - self._began
+        self._own = max(_EACH_NS, self._own_ns + int(self._events * self._event_ns))
+        self._most = self._own_ns + self._events * _MOST_EVENT_NS
         if self._whole and mine:
-            self._ended, self._spent_ns = True, max(0, now - self._began - own)
+            self._ended, self._spent_ns = True, spent
         else:
             self._now.take()
+            self._took += spent
             self._cut += 1
             self._over = self._whole or self._cut >= _MOST_CUT  # the script has set a function of its own; or too many
         self._clear()
@@ -111,16 +116,17 @@ class FileReads:
         """Counts the samples that were looked into, if that has just ended."""
         if self._ended:
             self._ended = False
-            self._samples, self._busy_ns = self._samples + samples, self._busy_ns + self._spent_ns
+            self._samples += samples
+            usual = samples * self._busy // self.samples if self.samples else self._spent_ns
+            self._took += max(self._own, min(self._spent_ns - usual, self._most))
             self._found.include(self._now)
 
     def take(self, began: int) -> list[ReadSums]:
         """The line of what was found since the last call, if there is something to tell."""
         if not self._samples:
             return []
-        found = ReadSums(self._loader, began, self._found.take(), True, self._samples, self._busy_ns)
-        self._samples = self._busy_ns = 0
-        return [found]
+        samples, self._samples = self._samples, 0
+        return [ReadSums(self._loader, began, self._found.take(), True, samples)]
 
     def _learnt(self) -> float:
         """The nanoseconds that it takes to be told of a call."""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -107,7 +108,7 @@ def test_a_mount_that_is_new_is_found_and_tables_are_not_read_again_and_again(ke
 
 def _process(state: str) -> Any:
     return SimpleNamespace(
-        pid=7, status=lambda: state, memory_info=lambda: SimpleNamespace(rss=10),
+        status=lambda: state, memory_info=lambda: SimpleNamespace(rss=10),
         io_counters=lambda: SimpleNamespace(read_bytes=0),
     )  # fmt: skip
 
@@ -115,11 +116,11 @@ def _process(state: str) -> Any:
 def test_a_sleep_in_a_read_of_a_file_is_a_wait_for_storage() -> None:
     seen = OverTime()
     for state, place in (("sleeping", LATE), ("sleeping", None), ("disk-sleep", None), ("disk-sleep", LATE)):
-        seen.note(0.0, _process(state), lambda pid, asleep, place=place: place)
-    seen.note(0.0, _process("running"), lambda pid, asleep: LATE)
+        seen.note(0.0, _process(state), lambda asleep, place=place: place)
+    seen.note(0.0, _process("running"), lambda asleep: LATE)
     assert (seen.looks, seen.asleep, seen.for_storage, seen.waits_at) == (5, 1, 3, {LATE: 2})
     for one in range(3 * MOST):
-        seen.note(0.0, _process("disk-sleep"), lambda pid, asleep, one=one: ("nfs", f"/{one}"))
+        seen.note(0.0, _process("disk-sleep"), lambda asleep, one=one: ("nfs", f"/{one}"))
     assert len(seen.waits_at) == MOST
 
 
@@ -149,7 +150,7 @@ def test_a_process_that_waits_for_a_late_mount(late_s: float, tmp_path: Path) ->
                 seen, waits = psutil.Process(process.pid), FileWaits()
                 over, until = OverTime(), time.monotonic() + 60
                 while over.for_storage < 5 and time.monotonic() < until:
-                    over.note(0.0, seen, waits.at)
+                    over.note(0.0, seen, partial(waits.at, process.pid))
                     time.sleep(0.01)
             finally:
                 process.kill()

@@ -41,7 +41,7 @@ def test_reads_of_a_bucket_are_of_all_samples_and_those_of_files_of_some() -> No
     bucket_row = row("s3", "b", 200, 4, opens=10, open_ns=100 * MS, retries=3)
     files = row("nfs4", "/mnt", 20, 2)
     one, other = found(
-        ReadSums(1, 0, [bucket_row]), ReadSums(1, 0, [bucket_row, files]), ReadSums(1, 0, [files], True, 40, 100 * MS)
+        ReadSums(1, 0, [bucket_row]), ReadSums(1, 0, [bucket_row, files]), ReadSums(1, 0, [files], True, 40)
     )[:2]
     assert (one.place, one.remote, one.samples, one.reads, one.retries) == ("b", True, 400, 400, 6)
     assert one.reads_per_sample == 1.0 and one.share == pytest.approx(1800 / 2000)
@@ -60,13 +60,13 @@ def test_a_hundred_reads_have_a_99th_percentile_and_fewer_a_longest() -> None:
 
 def test_looks_from_outside_tell_a_mount_that_no_record_has() -> None:
     seen = Footprint({20: Held(over_time=OverTime([], 10, 2, 8, waits_at={("fuse.x", "/x"): 6, ("ext4", "/"): 1}))})
-    (mount, disk) = found(ReadSums(1, 0, [row("ext4", "/", 4, 1)], True, 4, 100 * MS), footprint=seen)
+    (mount, disk) = found(ReadSums(1, 0, [row("ext4", "/", 4, 1)], True, 4), footprint=seen)
     assert mount == ReadPlace(1, "/x", "fuse.x", False, looks_share=0.6)
     assert (disk.place, disk.looks_share, disk.reads_per_sample) == ("/", 0.1, 1.0)
 
 
 def test_nothing_was_read() -> None:
-    assert found() == () and found(ReadSums(1, 0, [], True, 4, 100)) == ()
+    assert found() == () and found(ReadSums(1, 0, [], True, 4)) == ()
 
 
 def _account(states: str, line: ReadSums | None = None, waits: Any = None) -> Any:
@@ -91,7 +91,7 @@ def test_storage_and_blocked_workers_name_the_place_with_most_of_their_time() ->
     assert (cause.values["read_at"], cause.values["read_kind"]) == ("b", "s3")
     slow_mount = _account("dddddddd", None, {("fuse.gcsfuse", "/mnt/data"): 6})
     assert "They waited for files on /mnt/data (fuse.gcsfuse) in 75 % of the looks." in said(slow_mount)
-    of_files = _account("dddd", ReadSums(1, 0, [row("nfs4", "/mnt", 4, 20)], True, 4, 100 * MS))
+    of_files = _account("dddd", ReadSums(1, 0, [row("nfs4", "/mnt", 4, 8)], True, 4))
     assert "Reads from /mnt (nfs4) take 80 % of the time in which batches are made (of some samples)." in said(of_files)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import importlib
 import itertools
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -261,6 +262,14 @@ def test_a_body_that_is_read_in_parts_or_left_is_one_read(patched: Any, server: 
     assert (one.reads, one.read_bytes, one.retries, one.opens) == (2, SIZE + 1_000, 0, 1)
 
 
+def test_an_object_that_is_saved_to_a_file_is_one_read(patched: Any, server: Timed, tmp_path: Any) -> None:
+    client = _client(server.address)
+    patched.watch("botocore.client", "botocore.response", "boto3.s3.transfer")
+    one = server.one(lambda: client.download_file("photos", "a", str(tmp_path / "a")))
+    assert (tmp_path / "a").read_bytes() == BODY
+    assert (one.kind, one.name, one.reads, one.read_bytes, one.retries) == ("s3", "photos", 1, SIZE, None)
+
+
 @pytest.mark.slow
 def test_an_object_that_is_not_there_fails_as_before(patched: Any, server: Timed) -> None:
     patched.watch("botocore.client", "botocore.response")
@@ -308,6 +317,19 @@ def test_what_a_loop_tries_again_is_told_to_the_thread_that_waits_for_it(patched
     read = remote_reads.timed_read(lambda: asyn.sync(asyn.get_loop(), whole), lambda: ("s3", "photos"))
     one = Timed().one(read)
     assert (one.reads, one.read_bytes, one.retries) == (1, SIZE, 2)
+
+
+def test_gcsfs_tells_each_time_that_it_tries_again(monkeypatch: Any) -> None:
+    module = ModuleType("gcsfs.retry")
+    module.is_retriable = bool  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "gcsfs.retry", module)
+    patches = Patches()
+    remote_reads.WATCHED["gcsfs.retry"](patches, module)
+    tries = iter([[1, 1, 0], []])
+    read = remote_reads.timed_read(lambda: [*map(module.is_retriable, next(tries))], lambda: ("gs", "photos"))
+    assert [Timed().one(read).retries for _ in range(2)] == [2, 0]
+    patches.undo()
+    assert module.is_retriable is bool
 
 
 def test_pipes_of_webdataset_are_counted_by_the_host_of_their_command(patched: Any, tmp_path: Any) -> None:
