@@ -21,6 +21,7 @@ _LOCAL = frozenset({
 })  # fmt: skip
 _NO_STORAGE = frozenset({
     "proc", "sysfs", "cgroup", "cgroup2", "devpts", "devtmpfs", "mqueue", "debugfs", "tracefs", "securityfs", "bpf",
+    "fuse.lxcfs",
 })  # fmt: skip
 # The numbers of calls whose first argument is a descriptor: read, pread64, readv, preadv, preadv2, getdents64, fstat.
 _BY_DESCRIPTOR: Mapping[str, frozenset[int]] = {

@@ -45,17 +45,22 @@ class _Sums:
 class Reads:
     """The reads of one thread, by place. `busy`: it is in one, and what that calls is not counted again.
 
-    `streams` are objects whose bytes come by and by, each with what was read of it so far.
+    `streams` are objects whose bytes come by and by, each with what was read of it so far. `pipes` are those of which
+    each read counts, each with its place.
     """
 
     def __init__(self) -> None:
         self.busy = self.opening = False
         self.spent_ns = 0  # in reads, ever
         self.streams: weakref.WeakKeyDictionary[Any, Stream] = weakref.WeakKeyDictionary()
+        self.pipes: weakref.WeakKeyDictionary[Any, Place] = weakref.WeakKeyDictionary()
         self._known: set[Place] = set()
         self._sums: dict[Place, _Sums] = {}
 
     def of(self, place: Place) -> _Sums:
+        found = self._sums.get(place)
+        if found is not None:
+            return found
         place = place[0][:_LONGEST], place[1][:_LONGEST]
         if place not in self._known:
             if len(self._known) >= MOST:

@@ -4,8 +4,8 @@ Python tells each call of a built-in function (`sys.setprofile`), for the sample
 position of its descriptor moved, so what comes out of Python's buffer is none. Reads inside libraries that are not
 written in Python are not seen: `cv2.imread`, HDF5, Arrow, a page that is mapped.
 
-To look takes half a microsecond for each call and return of the sample. Looks are as rare as it takes to stay below
-0.2 % of the time in which batches are made, and ten times as rare once enough reads are known.
+To look takes half a microsecond for each call and return of the sample. Looks are as rare as it takes to stay at 0.2 %
+of the time in which batches are made (the first few: at 1 %), and ten times as rare once enough reads are known.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from pipebench.watch.record.reads import Place, Reads
 from pipebench.watch.record.recording import Recording
 
 _FIRST_NS = 100_000_000  # of making batches, before the first look
-_OFTEN, _SELDOM = 500, 5_000  # times what the looks took: so long are batches made for them
+_AT_FIRST, _OFTEN, _SELDOM = 100, 500, 5_000  # times what the looks took: so long are batches made for them
+_FEW = 4  # looks, at first
 _EACH_NS = 200_000  # what a look takes at least: Python may make functions ready for it
 _ENOUGH, _IN_VAIN = 1_000, 20  # reads; looks that found none
 _EVENTS = 50_000  # of a sample
@@ -40,7 +41,9 @@ _OPEN = "open"
 _ARRAY = "fromfile"  # NumPy reads through a copy of the descriptor
 _NAMES = frozenset({"read", "read1", "readinto", "readinto1", "readline", "readlines", "readall", _OPEN, _ARRAY})
 _BUFFERED = (io.BufferedReader, io.BufferedRandom)
-_NO_STORAGE = frozenset({"proc", "sysfs", "cgroup", "cgroup2", "devpts", "devtmpfs", "debugfs", "tracefs"})
+_NO_STORAGE = frozenset(
+    {"proc", "sysfs", "cgroup", "cgroup2", "devpts", "devtmpfs", "debugfs", "tracefs", "fuse.lxcfs"}
+)
 _IMPORTS = "<frozen importlib"
 
 
@@ -70,7 +73,8 @@ class FileReads:
         """Adds the time of a batch, whose samples are in `samples`. Returns whether a next one is looked into."""
         self._busy += busy_ns
         known = self._count >= _ENOUGH or (self._looks >= _IN_VAIN and not self._count)
-        if self._over or self._busy < _FIRST_NS or self._busy < (_SELDOM if known else _OFTEN) * self._took:
+        times = _SELDOM if known else _AT_FIRST if self._looks < _FEW else _OFTEN
+        if self._over or self._busy < max(_FIRST_NS, times * self._took):
             return False
         self._waits = self._waits or 1 + self._looks % _SPREAD
         return True
@@ -195,7 +199,7 @@ class FileReads:
             return
         self._now.add(place, now - began, moved)
         self._count += 1
-        if raw is not last and self._opened_ns is not None:
+        if raw is not last and not before and self._opened_ns is not None:  # else it was open already
             self._now.opened(place, self._opened_ns)
             self._opened_ns = None
 
