@@ -1,6 +1,6 @@
 """Times each read of libraries for remote files, by bucket or host, while a thread fetches a batch.
 
-Each takes a millisecond or more, so a microsecond of ours is little. What they read in threads of their own is not
+Each takes a millisecond or more, so the seven microseconds of ours are little. What they read in threads of their own is not
 seen, but for the thread of fsspec's loop: the thread that fetches waits for it.
 """
 
@@ -8,21 +8,15 @@ from __future__ import annotations
 
 import functools
 import os
-import re
-import sys
 from collections.abc import Callable
-from time import perf_counter_ns
 from typing import Any
-from urllib.parse import urlsplit
 
-from pipebench.watch.record.exclusive_time import local
 from pipebench.watch.record.from_handlers import forgiving
 from pipebench.watch.record.patches import HIDDEN, Patches, unseen
-from pipebench.watch.record.reads import Place, Reads, Retries, Stream, retries
+from pipebench.watch.record.reads import Place, retries
+from pipebench.watch.stages import stored_objects
+from pipebench.watch.stages.timed_reads import GCSFS, attempts, first_of, of_url, size_of, timed_open, timed_read
 
-FILES, LOOP, CLIENT, BODY = "fsspec.spec", "fsspec.asyn", "botocore.client", "botocore.response"
-S3FS, GCSFS, PIPES, TRANSFERS = "s3fs.core", "gcsfs.retry", "webdataset.gopen", "boto3.s3.transfer"
-_TELLS = {"gs": GCSFS}  # what tells each time that it tries again, and nothing where it does not
 # Files that are read here, and file systems that only pass on to others, which are timed.
 _PASSING = frozenset({
     "fsspec.implementations." + name
@@ -32,28 +26,7 @@ _BY_HOST = frozenset({"ftp", "sftp", "ssh", "smb", "hdfs", "webhdfs", "github", 
 _WHOLE = frozenset({"_cat_file", "_cat_ranges", "_cat", "_get_file", "_get"})  # that fsspec's loop does for a thread
 _FETCHES = ("_fetch_range", "_fetch_all")
 _STREAMS = frozenset({"HTTPStreamFile", "HfFileSystemStreamFile"})  # their `read` has no cache
-_ASKS = frozenset({"HeadObject", "ListObjects", "ListObjectsV2"})
-_URL = re.compile(r"([a-z][a-z0-9+.-]*)://([^\s'\"|&;<>]+)", re.IGNORECASE)
 _BUFFERED = "AbstractBufferedFile"
-
-
-def of_url(url: str) -> Place | None:
-    """The bucket or host of an address: of the web its host, of a store the first part."""
-    found = _URL.search(url)
-    if found is None:
-        return None
-    protocol = found[1].lower()
-    if protocol in ("http", "https"):
-        parts = urlsplit(found[0])
-        return protocol, f"{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}"
-    return protocol, _first(protocol, found[2])
-
-
-def _first(protocol: str, path: str) -> str:
-    """The bucket of a path. On the Hugging Face hub it is a repository: `datasets/user/name`, `user/name`."""
-    parts = path.split("/")
-    count = 1 if protocol != "hf" else 3 if parts[0] in ("datasets", "spaces", "buckets") else 2
-    return "/".join(parts[:count])
 
 
 def of_system(system: Any, path: Any) -> Place | None:
@@ -70,78 +43,7 @@ def of_system(system: Any, path: Any) -> Place | None:
         return of_url(path)
     if protocol in _BY_HOST:
         return protocol, str(getattr(system, "host", "") or "")
-    return protocol, _first(protocol, path.partition("://")[2] or path.lstrip("/"))
-
-
-def _size(found: Any) -> int:
-    if isinstance(found, (bytes, bytearray, memoryview)):
-        return len(found)
-    if isinstance(found, dict):
-        return sum(map(_size, found.values()))
-    return sum(map(_size, found)) if isinstance(found, list) else 0
-
-
-def timed_read(
-    plain: Callable[..., Any],
-    place_of: Callable[..., Place | None],
-    size_of: Callable[..., int] = lambda found, *args, **kwargs: _size(found),
-) -> Callable[..., Any]:
-    """Wraps a function that reads from `place_of` its arguments. What it calls is a part of that read."""
-
-    @unseen
-    @functools.wraps(plain)
-    def read(*args: Any, **kwargs: Any) -> Any:
-        timer = local.timer
-        if timer is None or timer.reads.busy:
-            return plain(*args, **kwargs)
-        place = None
-        with forgiving():  # a file system of somebody's own
-            place = place_of(*args, **kwargs)
-        if place is None:
-            return plain(*args, **kwargs)
-        reads, again, found = timer.reads, Retries(), None
-        again.told = _TELLS.get(place[0]) in sys.modules
-        reads.busy, before = True, retries.set(again)
-        began = perf_counter_ns()
-        try:
-            found = plain(*args, **kwargs)
-            return found
-        finally:
-            spent, size = perf_counter_ns() - began, 0
-            reads.busy = False
-            retries.reset(before)
-            with forgiving():
-                size = size_of(found, *args, **kwargs)
-            reads.add(place, spent, size, again)
-
-    return read
-
-
-def timed_open(plain: Callable[..., Any], place_of: Callable[..., Place | None]) -> Callable[..., Any]:
-    """Wraps a function that opens a file or asks for it: that time is its place's, without the reads inside."""
-
-    @unseen
-    @functools.wraps(plain)
-    def opens(*args: Any, **kwargs: Any) -> Any:
-        timer = local.timer
-        if timer is None or timer.reads.busy or timer.reads.opening:
-            return plain(*args, **kwargs)
-        place = None
-        with forgiving():
-            place = place_of(*args, **kwargs)
-        if place is None:
-            return plain(*args, **kwargs)
-        reads = timer.reads
-        reads.opening, inside = True, reads.spent_ns
-        began = perf_counter_ns()
-        try:
-            return plain(*args, **kwargs)
-        finally:
-            spent = perf_counter_ns() - began
-            reads.opening = False
-            reads.opened(place, spent - (reads.spent_ns - inside))
-
-    return opens
+    return protocol, first_of(protocol, path.partition("://")[2] or path.lstrip("/"))
 
 
 def _is_ours(function: Any) -> bool:
@@ -206,7 +108,7 @@ def _in_loop(loop: Any, function: Any, *args: Any, **kwargs: Any) -> Place | Non
 def _size_in_loop(found: Any, loop: Any, function: Any, *args: Any, **kwargs: Any) -> int:
     if function.__name__ == "_get_file" and len(args) > 1:
         return os.stat(args[1]).st_size
-    return _size(found)
+    return size_of(found)
 
 
 def watch_s3fs(patches: Patches, module: Any) -> None:
@@ -225,7 +127,7 @@ def watch_s3fs(patches: Patches, module: Any) -> None:
             nonlocal tries
             tries += 1
             found = await func(*given, **named)
-            told.add(_attempts(found))
+            told.add(attempts(found))
             return found
 
         try:
@@ -234,13 +136,6 @@ def watch_s3fs(patches: Patches, module: Any) -> None:
             told.add(max(0, tries - 1))
 
     patches.replace(module, "_error_wrapper", _error_wrapper)
-
-
-def _attempts(answer: Any) -> int:
-    """How often botocore tried again, as it says itself."""
-    told = answer.get("ResponseMetadata") if isinstance(answer, dict) else None
-    count = told.get("RetryAttempts", 0) if isinstance(told, dict) else 0
-    return count if isinstance(count, int) else 0
 
 
 def watch_gcsfs(patches: Patches, module: Any) -> None:
@@ -258,146 +153,10 @@ def watch_gcsfs(patches: Patches, module: Any) -> None:
     patches.replace(module, "is_retriable", is_retriable)
 
 
-def watch_transfers(patches: Patches, module: Any) -> None:
-    """Times boto3's downloads to a file. Their requests run in threads, for which the caller waits."""
-    kind = module.S3Transfer
-    patches.replace(kind, "download_file", timed_read(kind.download_file, _of_transfer, _size_of_transfer))
-
-
-def _of_transfer(transfer: Any, bucket: Any = "", *args: Any, **kwargs: Any) -> Place | None:
-    return "s3", str(bucket)
-
-
-def _size_of_transfer(found: Any, *args: Any, **kwargs: Any) -> int:
-    return os.stat(args[3] if len(args) > 3 else kwargs["filename"]).st_size
-
-
-def watch_client(patches: Patches, module: Any) -> None:
-    """Times the calls of botocore's clients that get an object, and those that ask for it."""
-    kind = module.BaseClient
-    plain = kind._make_api_call
-    asks = timed_open(plain, _bucket)
-
-    @unseen
-    @functools.wraps(plain)
-    def _make_api_call(*args: Any, **kwargs: Any) -> Any:
-        timer = local.timer
-        if timer is None or timer.reads.busy or len(args) != 3 or kwargs:
-            return plain(*args, **kwargs)
-        if args[1] != "GetObject":
-            return (asks if args[1] in _ASKS else plain)(*args)
-        return _get(timer.reads, plain, args)
-
-    patches.replace(kind, "_make_api_call", _make_api_call)
-
-
-def _bucket(client: Any, operation: str, given: Any) -> Place | None:
-    return ("s3", str(given["Bucket"])) if isinstance(given, dict) and "Bucket" in given else None
-
-
-@unseen
-def _get(reads: Reads, plain: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    place = None
-    with forgiving():
-        place = _bucket(*args)
-    if place is None:
-        return plain(*args)
-    reads.busy, began, answer = True, perf_counter_ns(), None
-    try:
-        answer = plain(*args)
-        return answer
-    except Exception as error:
-        answer = getattr(error, "response", None)
-        raise
-    finally:
-        spent = perf_counter_ns() - began
-        reads.busy = False
-        with forgiving():
-            _got(reads, place, spent, answer)
-
-
-def _got(reads: Reads, place: Place, spent: int, answer: Any) -> None:
-    """Adds the time to an answer. Its body is read by and by, and is a part of the same read."""
-    again = Retries()
-    if isinstance(answer, dict):
-        again.add(_attempts(answer))
-    body = answer.get("Body") if isinstance(answer, dict) else None
-    if body is None:
-        reads.add(place, spent, 0, again)
-        return
-    reads.part(place, 0, 0, again)
-    reads.streams[body] = Stream(reads, place, spent)
-
-
-def watch_body(patches: Patches, module: Any) -> None:
-    """Times the reads of the bodies that botocore's clients give."""
-    kind = module.StreamingBody
-    for name in ("read", "readinto"):
-        if callable(vars(kind).get(name)):
-            patches.replace(kind, name, _timed_part(vars(kind)[name]))
-
-
-def _timed_part(plain: Callable[..., Any]) -> Callable[..., Any]:
-    @unseen
-    @functools.wraps(plain)
-    def read(self: Any, *args: Any, **kwargs: Any) -> Any:
-        timer = local.timer
-        stream = None if timer is None or timer.reads.busy else timer.reads.streams.get(self)
-        if stream is None:
-            return plain(self, *args, **kwargs)
-        found, began = None, perf_counter_ns()
-        try:
-            found = plain(self, *args, **kwargs)
-            return found
-        finally:
-            spent = perf_counter_ns() - began
-            with forgiving():
-                stream.add(spent, found if isinstance(found, int) else _size(found))
-                if not found or _is_whole(self):
-                    stream.end()
-
-    return read
-
-
-def _is_whole(body: Any) -> bool:
-    whole = getattr(body, "_content_length", None)
-    return whole is not None and getattr(body, "_amount_read", 0) >= int(whole)
-
-
-def watch_pipes(patches: Patches, module: Any) -> None:
-    """Times the reads of webdataset's pipes from programs, such as curl. They are many and small, so little is done."""
-    kind = module.Pipe
-    plain = kind.read
-
-    @unseen
-    @functools.wraps(plain)
-    def read(self: Any, *args: Any, **kwargs: Any) -> Any:
-        timer = local.timer
-        if timer is None or timer.reads.busy:
-            return plain(self, *args, **kwargs)
-        reads = timer.reads
-        place = reads.pipes.get(self)
-        if place is None:
-            place = ("pipe", "")
-            with forgiving():
-                place = reads.pipes[self] = _of_pipe(self)
-        began = perf_counter_ns()
-        found = plain(self, *args, **kwargs)
-        if type(found) is bytes:
-            reads.add(place, perf_counter_ns() - began, len(found))
-        return found
-
-    patches.replace(kind, "read", read)
-
-
-def _of_pipe(pipe: Any) -> Place:
-    command = pipe.args[0][0]
-    words = command if isinstance(command, list) else [command]
-    found = next((place for word in words if (place := of_url(str(word))) is not None), None)
-    return found or ("pipe", os.path.basename(str(words[0]).split()[0]))
-
-
 WATCHED: dict[str, Callable[[Patches, Any], None]] = {
-    FILES: watch_files, LOOP: watch_loop, S3FS: watch_s3fs, GCSFS: watch_gcsfs, CLIENT: watch_client, BODY: watch_body,
-    TRANSFERS: watch_transfers, PIPES: watch_pipes,
-}  # fmt: skip
+    "fsspec.spec": watch_files,
+    "fsspec.asyn": watch_loop,
+    "s3fs.core": watch_s3fs,
+    GCSFS: watch_gcsfs,
+    **stored_objects.WATCHED,
+}

@@ -19,7 +19,7 @@ from pipebench.watch.record.exclusive_time import StageTimer, local
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.read_lines import PlaceReads
 from pipebench.watch.record.reads import MOST, Reads
-from pipebench.watch.stages import remote_reads
+from pipebench.watch.stages import remote_reads, timed_reads
 
 SIZE = 100_000
 BODY = bytes(range(250)) * (SIZE // 250)
@@ -189,7 +189,7 @@ def test_a_read_that_fails_takes_its_time_and_fails_as_before(files: Any) -> Non
     far = system(files)
     file = far.open("bucket/a", cache_type="none")
     type(file)._fetch_range, plain = (lambda *_: 1 / 0), type(file)._fetch_range
-    type(file)._fetch_range = remote_reads.timed_read(type(file)._fetch_range, remote_reads._of_file)
+    type(file)._fetch_range = timed_reads.timed_read(type(file)._fetch_range, remote_reads._of_file)
     file = far.open("bucket/a", cache_type="none")
 
     def sample() -> None:
@@ -314,7 +314,7 @@ def test_what_a_loop_tries_again_is_told_to_the_thread_that_waits_for_it(patched
     async def whole() -> Any:
         return await core._error_wrapper(fetch, retries=5)
 
-    read = remote_reads.timed_read(lambda: asyn.sync(asyn.get_loop(), whole), lambda: ("s3", "photos"))
+    read = timed_reads.timed_read(lambda: asyn.sync(asyn.get_loop(), whole), lambda: ("s3", "photos"))
     one = Timed().one(read)
     assert (one.reads, one.read_bytes, one.retries) == (1, SIZE, 2)
 
@@ -326,7 +326,7 @@ def test_gcsfs_tells_each_time_that_it_tries_again(monkeypatch: Any) -> None:
     patches = Patches()
     remote_reads.WATCHED["gcsfs.retry"](patches, module)
     tries = iter([[1, 1, 0], []])
-    read = remote_reads.timed_read(lambda: [*map(module.is_retriable, next(tries))], lambda: ("gs", "photos"))
+    read = timed_reads.timed_read(lambda: [*map(module.is_retriable, next(tries))], lambda: ("gs", "photos"))
     assert [Timed().one(read).retries for _ in range(2)] == [2, 0]
     patches.undo()
     assert module.is_retriable is bool
@@ -363,7 +363,7 @@ def test_pipes_of_webdataset_are_counted_by_the_host_of_their_command(patched: A
     ],
 )
 def test_the_place_of_an_address(url: str, found: Any) -> None:
-    assert remote_reads.of_url(url) == found
+    assert timed_reads.of_url(url) == found
 
 
 def test_a_process_tells_few_places_and_the_rest_together() -> None:
@@ -378,7 +378,7 @@ def test_a_process_tells_few_places_and_the_rest_together() -> None:
 
 
 def test_a_system_of_somebody_that_cannot_be_asked_is_read_as_before() -> None:
-    read = remote_reads.timed_read(lambda file: BODY, remote_reads._of_file)
+    read = timed_reads.timed_read(lambda file: BODY, remote_reads._of_file)
     local.timer = StageTimer()
     try:
         assert read(SimpleNamespace()) is BODY and local.timer.reads.take() == []
