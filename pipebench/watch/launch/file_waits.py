@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from posixpath import join, normpath
 
 from pipebench.watch.record.mounts import Mount, mounts, of_path
-from pipebench.watch.record.reads import Place
+from pipebench.watch.record.reads import OTHERS, Place
 
 # A wait for a file of these is a sleep that no signal ends; a thread that sleeps otherwise in a read waits for a FIFO.
 _LOCAL = frozenset({
@@ -37,6 +37,7 @@ _BY_PATH: Mapping[str, Mapping[int, int]] = {
 _MOST_TABLES, _MOST_READS = 16, 64
 _LONGEST, _PAGE = 4096, 4096
 _HERE = (1 << 32) - 100  # AT_FDCWD as 32 bits
+_NO_CALL = -1  # of a thread that is blocked, but in no system call: it waits for a page
 
 
 class FileWaits:
@@ -51,22 +52,27 @@ class FileWaits:
     def at(self, pid: int, asleep: bool) -> Place | None:
         """The type of the file system and the mount point. None: it waits for no file, or the system does not tell.
 
-        `asleep`: a signal would end its wait, which a wait for a local disk never allows.
+        `OTHERS`: it waits for a page of a mapped file, of which the mount is not told. `asleep`: a signal would end its
+        wait, which a wait for a local disk never allows.
         """
         try:
-            found = self._mount(pid)
+            number, given = self._call(pid)
+            if number == _NO_CALL:
+                return OTHERS
+            found = self._mount(pid, number, given)
         except (OSError, ValueError, IndexError):  # it is gone, or this kernel tells less
             return None
         if found is None or found.kind in _NO_STORAGE or (asleep and found.kind in _LOCAL):
             return None
         return found.kind, found.point
 
-    def _mount(self, pid: int) -> Mount | None:
+    def _call(self, pid: int) -> tuple[int, list[int]]:
+        """The number and the arguments of the system call. Raises ValueError if the thread runs."""
         with open(f"{self._proc}/{pid}/syscall", encoding="ascii") as file:
-            words = file.read().split()
-        if len(words) < 7 or words[0] == "-1":  # it runs, or waits for a page
-            return None
-        number, given = int(words[0]), [int(one, 16) for one in words[1:7]]
+            number, *given = file.read().split()
+        return int(number), [int(one, 16) for one in given[:6]]
+
+    def _mount(self, pid: int, number: int, given: list[int]) -> Mount | None:
         if number in _BY_DESCRIPTOR.get(self._machine, ()):
             return self._of_descriptor(pid, given[0])
         place = _BY_PATH.get(self._machine, {}).get(number)

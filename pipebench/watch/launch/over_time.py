@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from pipebench.watch.record.reads import MOST, Place
+from pipebench.watch.record.reads import MOST, OTHERS, Place
 
 _MOST = 64  # moments that are kept: of more, every second one
 
@@ -34,8 +34,8 @@ class OverTime:
     some.
 
     Asleep: it waits for a timer, a pipe, a network or a lock. For storage: a sleep that no signal ends (the state "D"),
-    or in a read of a file that a network or a program of the system serves. `waits_at` counts the latter two by mount,
-    where that is known. In the other looks it was on a core, or waited for one.
+    or in a read of a file that a network or a program of the system serves, or for a page of one. `waits_at` counts
+    waits for storage by mount, where that is known. In the other looks it was on a core, or waited for one.
     """
 
     moments: list[Seen] = field(default_factory=list)
@@ -71,5 +71,5 @@ class OverTime:
         storage = not asleep or place is not None
         self.asleep += not storage
         self.for_storage += storage
-        if place is not None and (place in self.waits_at or len(self.waits_at) < MOST):
+        if place is not None and place != OTHERS and (place in self.waits_at or len(self.waits_at) < MOST):
             self.waits_at[place] = self.waits_at.get(place, 0) + 1

@@ -1,7 +1,7 @@
 """Times each read of libraries for remote files, by bucket or host, while a thread fetches a batch.
 
-Each takes a millisecond or more, so the seven microseconds of ours are little. What they read in threads of their own is not
-seen, but for the thread of fsspec's loop: the thread that fetches waits for it.
+Each takes a millisecond or more, so the seven microseconds of ours are little. What they read in threads of their own
+is not seen, but for the thread of fsspec's loop: the thread that fetches waits for it.
 """
 
 from __future__ import annotations
