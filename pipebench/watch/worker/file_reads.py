@@ -120,10 +120,13 @@ class FileReads:
         """Counts the samples that were looked into, if that has just ended."""
         if self._ended:
             self._ended = False
-            self._samples += samples
-            usual = samples * self._busy // self.samples if self.samples else self._spent_ns
-            self._took += max(self._own, min(self._spent_ns - usual, self._most))
-            self._found.include(self._now)
+            self._recording.guarded("adding up reads", self._add, samples)
+
+    def _add(self, samples: int) -> None:
+        self._samples += samples
+        usual = samples * self._busy // self.samples if self.samples else self._spent_ns
+        self._took += max(self._own, min(self._spent_ns - usual, self._most))
+        self._found.include(self._now)
 
     def take(self, began: int) -> list[ReadSums]:
         """The line of what was found since the last call, if there is something to tell."""
@@ -145,13 +148,17 @@ class FileReads:
     def _called(self, frame: types.FrameType, event: str, function: Any) -> None:
         """Python calls this at each call and return, with the built-in function that is called or returns."""
         self._events += 1
-        if event == "c_call":
-            if function.__name__ in _NAMES:
-                self._guarded(frame, function)
-        elif self._name and event[1] == "_" and function.__name__ == self._name:  # no function in Python
-            self._guarded(None, function)
-        if self._events > _EVENTS:
-            self._stop()
+        try:
+            if event == "c_call":
+                if function.__name__ in _NAMES:
+                    self._guarded(frame, function)
+            elif self._name and event[1] == "_" and function.__name__ == self._name:  # no function in Python
+                self._guarded(None, function)
+            if self._events > _EVENTS:
+                self._stop()
+        except RecursionError:  # the script is near the limit: that is its own matter
+            sys.setprofile(None)
+            self._whole = False
 
     def _guarded(self, frame: types.FrameType | None, function: Any) -> None:
         now = perf_counter_ns()

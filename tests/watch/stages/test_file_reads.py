@@ -21,7 +21,7 @@ from pipebench.watch.worker import file_reads
 from pipebench.watch.worker.file_reads import FileReads
 
 STEP = 1_000
-RECORDING: Any = SimpleNamespace()
+RECORDING: Any = SimpleNamespace(guarded=lambda where, act, *args: act(*args))
 SIZE = 100_000
 
 
@@ -197,6 +197,31 @@ def test_reads_of_a_sample_that_failed_are_not_counted(path: Path) -> None:
             looks.made(1)
     (line,) = looks.take(0)
     assert line.samples == 1 and [one.reads for one in line.places] == [1]
+
+
+def test_a_script_near_its_recursion_limit_goes_as_deep_as_before(path: Path) -> None:
+    def deep(left: int) -> int:
+        return deep(left - 1) if left else len(path.read_bytes())
+
+    def deepest() -> int:
+        low, high = 1, sys.getrecursionlimit()
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                deep(middle)
+                low = middle
+            except RecursionError:
+                high = middle
+        return low
+
+    depth, looks = deepest() - 3, FileReads(RECORDING, 1)
+    looks._event_ns = 1.0
+    for one in range(depth - 5, depth):
+        looks.begins()
+        assert deep(one) == SIZE
+        looks.ends()
+        looks.made(1)
+    assert sys.getprofile() is None
 
 
 MOUNTINFO = """\
