@@ -42,8 +42,8 @@ HOUSE = {
     "line_counter sampling thread_pools memory positions profilers",
     "watch.stages": "labels transforms hidden_errors fields webdataset in_place called iterables shrunk "
     "library_calls finding_transforms",
-    "watch.worker": "kept_open pickling stack_place padded contents draws fingerprints repeated_calls line_counts "
-    "batch_sums standins fetching",
+    "watch.worker": "kept_open pickling stack_place padded tokens contents draws fingerprints repeated_calls "
+    "line_counts batch_sums standins fetching",
     "watch.script": "made dividing nested_columns held_models described lost_workers wait_parts arrivals "
     "training_device device_idle main_thread own_steps passes unused_gradients line_counts phases backward ranks "
     "loop_place own_python own_line frozen_modules unused_graphs full_collections switching busy_threads look_counts "

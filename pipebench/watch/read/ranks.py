@@ -275,8 +275,8 @@ def _sample(found: WatchResult) -> tuple[float, float, float] | None:
 
 def _tokens(found: WatchResult) -> float | None:
     """The tokens that the training loaders handed over."""
-    shown = ((one.content, one.samples) for one in found.loaders if one.training)
-    return sum(a.tokens / a.samples * samples for a, samples in shown if a is not None and a.tokens) or None
+    shown = ((one.content, one.batches) for one in found.loaders if one.training)
+    return sum(a.tokens * batches for a, batches in shown if a is not None and a.tokens) or None
 
 
 def _step_s(ranks: Sequence[Rank]) -> float:

@@ -188,7 +188,7 @@ def test_a_rank_that_works_longer_is_told_from_one_that_waits() -> None:
 def test_uneven_tokens_are_said_where_samples_are_even(tokens: float, said: str) -> None:
     ranks = [_rank(0, 1), _rank(1, 1)]
     for number, each in enumerate((100.0, tokens)):
-        loader = replace(LOADER, training=True, samples=200, content=BatchContent(4.0, each))
+        loader = replace(LOADER, training=True, samples=200, batches=50, content=BatchContent(1.0, each))
         ranks[number] = replace(ranks[number], watched=replace(NOTHING, loaders=(loader,)))
     found = " ".join(_text(compared(2, ranks)).split())
     assert said in found and ("tokens" in found) == bool(said) and "loaded" not in found.replace(said, "")
