@@ -40,7 +40,7 @@ HOUSE = {
     "watch.record": "options orders line pace spent kernel_counts from_handlers bound_lines trial_lines program_lines "
     "sample_calls worker_lines device_lines lines patches own_code exclusive_time record_file last_sample recording "
     "line_counter sampling thread_pools memory positions profilers",
-    "watch.stages": "labels transforms hidden_errors fields webdataset in_place called iterables shrunk "
+    "watch.stages": "labels transforms hidden_errors fields keys_read webdataset in_place called iterables shrunk "
     "library_calls finding_transforms",
     "watch.worker": "kept_open pickling stack_place padded tokens contents draws fingerprints repeated_calls "
     "line_counts batch_sums standins fetching",
