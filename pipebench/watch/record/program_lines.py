@@ -49,7 +49,10 @@ class CoresAllowed:
 
 @line
 class LeftOn:
-    """Tools of torch that were on at each look so far: "anomaly-detection", "profiler". The last line counts."""
+    """Tools of torch that were on at each look so far: "anomaly-detection", "profiler". The last line counts.
+
+    So do "float16" and "float64", in which most of a step was computed.
+    """
 
     tools: list[str] = field(default_factory=list)
 
