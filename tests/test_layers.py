@@ -40,10 +40,10 @@ HOUSE = {
     "watch.record": "options orders line pace spent read_lines kernel_counts from_handlers bound_lines trial_lines "
     "program_lines sample_calls worker_lines device_lines lines patches own_code record_file reads exclusive_time "
     "last_sample recording line_counter sampling thread_pools memory positions mounts profilers",
-    "watch.stages": "labels transforms hidden_errors fields webdataset in_place called iterables shrunk timed_reads "
-    "stored_objects remote_reads library_calls finding_transforms",
-    "watch.worker": "kept_open file_reads pickling stack_place padded contents draws fingerprints repeated_calls "
-    "line_counts batch_sums standins fetching",
+    "watch.stages": "labels transforms hidden_errors fields keys_read webdataset in_place called iterables shrunk "
+    "timed_reads stored_objects remote_reads library_calls finding_transforms",
+    "watch.worker": "kept_open file_reads pickling stack_place padded tokens contents draws fingerprints "
+    "repeated_calls line_counts batch_sums standins fetching",
     "watch.script": "made dividing nested_columns held_models described lost_workers wait_parts arrivals "
     "training_device device_idle main_thread own_steps passes unused_gradients line_counts phases backward ranks "
     "loop_place own_python own_line frozen_modules unused_graphs full_collections switching busy_threads look_counts "

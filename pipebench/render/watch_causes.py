@@ -297,6 +297,11 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "few-threads": of_cores.few_threads,
     "many-threads": of_cores.many_threads,
     "left-on": lambda one, values, part: f"{left_on(values)} Training took {part} so; what is saved is not known.",
+    "float64": lambda one, values, part: (
+        f"The model computes in float64: forward and backward took {part}. Large operations take half of that or less "
+        f"in float32, if that is precise enough{f', up to {seconds(one.saving_s)} less' * bool(one.saving_s)} "
+        "(predicted, not tried)."
+    ),
     "spans": lambda one, values, part: (
         f"Functions of --span took {part} in the loop; the longest is {values['function']}."
     ),
