@@ -21,12 +21,12 @@ HOUSE = {
     "native": "building passing region resized transforms multi_picture packing",
     "task": "",
     "results": "sync_points measurement usual_pipeline loading consumers windows drilled account costs hand_off "
-    "host_use batches over_time next_move watched own_loop training calibration check comparison before_after "
+    "host_use batches over_time next_move reads watched own_loop training calibration check comparison before_after "
     "studies ranks "
     "programs advice plan packing examination remote loaders engine secrets names beginning verdicts report schema "
     "earlier_runs",
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
-    "started worker_moves in_loop run_moves watch_verdict of_passes of_cores of_training "
+    "started worker_moves reads in_loop run_moves watch_verdict of_passes of_cores of_training "
     "watch_causes watch_account watch_details watch_drilled watch ranks programs "
     "watched study syncs one_machine same_work ab github calibration advice_reasons advice_lines advice_notes advice "
     "before_after_rows before_after plan functions packing examination remote loaders engine text",
@@ -37,13 +37,13 @@ HOUSE = {
     "syncpoints": "placement book reviewed_operators modes session examine",
     "predict": "cores loader load bounds asked intervals one_machine ladder planning passports untried room "
     "more_workers",
-    "watch.record": "options orders line pace spent kernel_counts from_handlers bound_lines trial_lines program_lines "
-    "sample_calls worker_lines device_lines lines patches own_code wrapping media exclusive_time record_file "
-    "last_sample recording line_counter sampling thread_pools memory positions profilers",
-    "watch.stages": "labels transforms hidden_errors fields webdataset helpers in_place called iterables shrunk "
-    "media_calls library_calls held_modules finding_transforms",
-    "watch.worker": "kept_open pickling stack_place padded contents draws fingerprints repeated_calls line_counts "
-    "batch_sums standins fetching",
+    "watch.record": "options orders line pace spent read_lines kernel_counts from_handlers bound_lines trial_lines "
+    "program_lines sample_calls worker_lines device_lines lines patches own_code wrapping media record_file reads "
+    "exclusive_time last_sample recording line_counter sampling thread_pools memory positions mounts profilers",
+    "watch.stages": "labels transforms hidden_errors fields keys_read webdataset helpers in_place called iterables "
+    "shrunk media_calls timed_reads stored_objects remote_reads library_calls held_modules finding_transforms",
+    "watch.worker": "kept_open file_reads pickling stack_place padded tokens contents draws fingerprints "
+    "repeated_calls line_counts batch_sums standins fetching",
     "watch.script": "made dividing nested_columns held_models described lost_workers wait_parts arrivals "
     "training_device device_idle main_thread own_steps passes unused_gradients line_counts phases backward ranks "
     "loop_place own_python own_line frozen_modules unused_graphs full_collections switching busy_threads look_counts "
@@ -52,12 +52,13 @@ HOUSE = {
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting leaving alike dealing in_step edits examining memo asked compared chains row_pieces "
     "row_code indexing pictures arms loop_threads stretches open_files passes session patching",
-    "watch.launch": "watched_script standstill over_time footprint exits stacks supervisor bootstrap program programs",
+    "watch.launch": "watched_script standstill file_waits over_time footprint exits stacks supervisor bootstrap "
+    "program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described begins device_idle like_a_device in_loop together settled chains all_made "
     "collectives bound bound_of_ranks known_row known_files known_arrays known_table known_lines lines_around "
-    "opened_again needless drilled line_runs hand_off script_cpu costs over_time loop_clock host_use known_move moves "
-    "moves_of_run locks prepared account verdict waiting stalls series each_loader growing "
+    "opened_again reads needless drilled line_runs hand_off script_cpu costs over_time loop_clock host_use known_move "
+    "moves moves_of_run locks prepared account verdict waiting stalls series each_loader growing "
     "of_causes one_worker slow_line drawn_lines full_collections cores_taken pass_causes once given_by_each in_vain "
     "small_batches torch_threads after_model own_lines small_steps beside_model untrained loop_causes "
     "without_workers warming slower_steps frozen_modules busy_threads causes notes summary one_of_ranks "

@@ -45,6 +45,12 @@ def test_a_notebook_is_refused_with_the_recipe() -> None:
     assert "`%%pipebench` above a cell" in remedy
 
 
+def test_so_is_one_that_a_command_gives_to_python() -> None:
+    problem, remedy = _refused(["--", sys.executable, "-u", "train.ipynb"])
+    assert problem == "train.ipynb is a notebook, and watch runs Python files"
+    assert f"--to script train.ipynb; then: pipebench watch -- {sys.executable} train.py. Inside" in remedy
+
+
 def test_a_program_in_place_of_a_script_is_refused() -> None:
     """`advise -- python -m torch.distributed.run ...` ended in a syntax error of the script `python`."""
     for command, name in ((advise, "advise"), (watch, "watch")):

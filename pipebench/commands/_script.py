@@ -17,6 +17,8 @@ from pipebench.units import printable
 
 _IS_COMMAND = "pipebench: a command"
 _SHELL = re.compile(rb"#!\s*(?:\S*/)?(?:env\s+)?(?:\S*/)?(?:ba|da|k|z|fi)?sh(?:\s|\Z)")
+_PYTHON = re.compile(r"(?:pypy|python)[\d.]*")
+_NOTEBOOK = ".ipynb"
 _PYTHON_BY_SHELL = b"\n'''exec' "  # how pip begins a script of an interpreter whose path is too long for the first line
 
 
@@ -47,6 +49,9 @@ def check_command(argv: Sequence[str], name: str) -> None:
         elif os.path.isfile(program):  # without the right to be executed, or without its folder
             hint = f", or what runs this file: pipebench {name} -- bash {printable(shlex.quote(program))}"
         raise UsageError(f"there is no command {printable(program)}", f"name a program as in a shell{hint}")
+    script = next((one for one in argv[1:] if not one.startswith("-")), "")
+    if _PYTHON.fullmatch(os.path.basename(program)) and script.lower().endswith(_NOTEBOOK):
+        raise _notebook(script, name, f"-- {printable(shlex.quote(program))} ")
 
 
 def no_option(name: str, context: click.Context) -> UsageError:
@@ -71,13 +76,18 @@ def check_script(argv: Sequence[str], context: click.Context) -> None:
             f"{printable(first)} is a program, and {name} runs a Python script",
             f"name the script, or put -- before a command: pipebench {name} -- {printable(program)} ...",
         )
-    if first.lower().endswith(".ipynb"):
-        notebook, script = (printable(shlex.quote(one)) for one in (first, first[: -len(".ipynb")] + ".py"))
-        raise UsageError(
-            f"{printable(first)} is a notebook, and {name} runs Python files",
-            f"make one: jupyter nbconvert --to script {notebook}; then: pipebench {name} {script}. Inside a notebook, "
-            "`%%pipebench` above a cell watches it, after `%load_ext pipebench`",
-        )
+    if first.lower().endswith(_NOTEBOOK):
+        raise _notebook(first, str(name))
+
+
+def _notebook(file: str, name: str, before: str = "") -> UsageError:
+    """The error for a notebook. `before` comes before the script in the command that can be run."""
+    notebook, script = (printable(shlex.quote(one)) for one in (file, file[: -len(_NOTEBOOK)] + ".py"))
+    return UsageError(
+        f"{printable(file)} is a notebook, and {name} runs Python files",
+        f"make one: jupyter nbconvert --to script {notebook}; then: pipebench {name} {before}{script}. Inside a "
+        "notebook, `%%pipebench` above a cell watches it, after `%load_ext pipebench`",
+    )
 
 
 def check_alone(why: str, remedy: str) -> None:

@@ -8,7 +8,7 @@ from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part
 from pipebench.render.screen import FEWEST_ROWS
 from pipebench.results.ranks import FEWEST_STEPS, Hang, RankRow, Ranks, SlowStage
-from pipebench.units import Scale, counted, percent, printable, seconds, seconds_scale
+from pipebench.units import Scale, counted, percent, printable, rate_number, seconds, seconds_scale
 
 _FEW = 8  # ranks in the short report
 _FEW_MISSING = 2
@@ -149,6 +149,12 @@ def _why(found: Ranks) -> Iterable[str]:
         yield (
             f"{printable(stage.name)} ({printable(stage.kind)}) takes {seconds(stage.s)} of a sample there, and "
             f"{theirs} {_others(found)}.{_of_worker(stage)}"
+        )
+    if found.tokens is not None:
+        own, usual = found.tokens
+        yield (
+            f"A sample has {rate_number(own)} tokens there, and {rate_number(usual)} on {_others(found)}: that is more "
+            "work for its model. Give each rank about as many tokens."
         )
     if found.fewer_workers is not None:
         few, usual_workers = found.fewer_workers

@@ -164,6 +164,10 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
         "a step needs no result of the one before: a product of matrices, einsum, cumsum, a convolution, or a layer "
         "that has the loop inside, as nn.GRU"
     ),
+    "compute-in-float32": lambda move: (
+        "let the model compute in float32, if its precision is enough: without double() and set_default_dtype, and "
+        "with data of that type (NumPy makes float64 of what is not asked for otherwise)"
+    ),
     "do-less-before": lambda move: f"do less before the first loop{at(move)}, or keep what it gives in a file",
     "pad-to-longest": lambda move: (
         f"pad each batch of loader {move.loader} to its longest sample (in collate_fn), not to a fixed length"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pipebench.host.machine import FOREIGN_LIMIT, STEAL_LIMIT
-from pipebench.render import watch_account, watch_details, watch_drilled
+from pipebench.render import reads, watch_account, watch_details, watch_drilled
 from pipebench.render.cells import LEAST_CONFIDENCE, Table, over_live, spoken
 from pipebench.render.layout import Line, Part, Section, Spare, Sparing, shortened
 from pipebench.render.watch_notes import KILLED, after_signal, sentence
@@ -53,7 +53,7 @@ def sections(result: WatchResult, *, full: bool = False, of_command: bool = Fals
         ("verdict", [*run, *(Line(one, "" if run else "bold") for one in said)]),
         ("run", [Spare(tuple(watch_account.table(result.account, full=full)), _AFTER_NOTES)]),
         ("throughput", [*(bound_parts(result.bound, full=full) if result.bound is not None else [])]),
-        ("workers", [*_all_stages(result, full), Spare(tuple(_contents(result)), 20)]),
+        ("workers", [*_all_stages(result, full), *_reads(result, full), Spare(tuple(_contents(result)), 20)]),
         ("distribution", [Spare(tuple(_spans(result)), 20), *_loop(result, full)]),
         *(watch_details.sections(result) if full else []),
         ("notes", [*others(result, full), *_notes(result, full)]),
@@ -96,6 +96,11 @@ def _all_stages(result: WatchResult, full: bool) -> list[Part]:
     if result.account is not None:  # it has the lines; the table is behind --full
         shown, more = [_stages_line(loader, [one for one in result.stages if one.loader == loader])], []
     return [*shown, *more, *watch_drilled.all_drilled(result, {loader}, full=False)]
+
+
+def _reads(result: WatchResult, full: bool) -> list[Sparing]:
+    tables = reads.tables(result, full=full)
+    return [*tables] if full else [Spare((one,), 25) for one in tables]
 
 
 def _stages(loader: LoaderResult, stages: list[StageResult], full: bool) -> Iterable[Table]:

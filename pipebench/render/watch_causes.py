@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from pipebench.render import in_loop, of_cores, of_passes, of_training, worker_moves
+from pipebench.render import in_loop, of_cores, of_passes, of_training, reads, worker_moves
 from pipebench.render.frameworks import setting
 from pipebench.render.of_cores import stage_named
 from pipebench.render.of_passes import living_on, saving
@@ -98,6 +98,7 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
     )
     return (
         f"Loader {one.loader} has no workers: making batches inside the loop took {part}{stage_named(values)}."
+        + reads.said(values)
         + in_loop.slow_loading(values)
         + (f"{by_workers} (predicted, not tried)." if saved >= _WORTH * one.s else "")
         + in_loop.shared(values)
@@ -126,7 +127,7 @@ def _blocked(one: Cause, values: Any, part: str) -> str:
         idle = f", while {values['idle_cores']:.1f} of {values['usable_cores']:g} cores are idle"
     return (
         f"{_waits(one, part)}. {what}: {_busy(values)}, of that "
-        f"{percent(values['cpu_share'])} on a core{idle}{stage_named(values)}."
+        f"{percent(values['cpu_share'])} on a core{idle}{stage_named(values)}.{reads.said(values)}"
         + (in_loop.shared(values) or saving(one, _more_workers(values)))
     )
 
@@ -143,7 +144,7 @@ def _storage(one: Cause, values: Any, part: str) -> str:
     rate = f", which gives {size(values['bytes_per_s'])}/s" if values.get("bytes_per_s") else ""
     return (
         f"{_waits(one, part)}. They wait for storage{rate}: {_busy(values)}, of that "
-        f"{percent(values['cpu_share'])} on a core{stage_named(values)}."
+        f"{percent(values['cpu_share'])} on a core{stage_named(values)}.{reads.said(values)}"
         + (in_loop.shared(values) or saving(one, f"{_more_workers(values)}, or data in memory,"))
     )
 
@@ -296,6 +297,11 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "few-threads": of_cores.few_threads,
     "many-threads": of_cores.many_threads,
     "left-on": lambda one, values, part: f"{left_on(values)} Training took {part} so; what is saved is not known.",
+    "float64": lambda one, values, part: (
+        f"The model computes in float64: forward and backward took {part}. Large operations take half of that or less "
+        f"in float32, if that is precise enough{f', up to {seconds(one.saving_s)} less' * bool(one.saving_s)} "
+        "(predicted, not tried)."
+    ),
     "spans": lambda one, values, part: (
         f"Functions of --span took {part} in the loop; the longest is {values['function']}."
     ),

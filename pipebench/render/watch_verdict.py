@@ -29,7 +29,10 @@ def verdict(found: Verdict) -> str:
         return "Nothing was watched: the script iterated no DataLoader, and no optimiser stepped in a loop without one."
     if found.limit == "no-such-loader":
         iterated = counted(found.loaders, "loader")
-        return f"Nothing is shown: the script iterated {iterated}, and --loader asks for number {found.loader}."
+        return (
+            f"There is no loader {found.loader}, which --loader asks for: the script iterated {iterated}. They are "
+            "numbered from 1, in the order of first use."
+        )
     if found.limit in _UNJUDGED:
         return _UNJUDGED[found.limit](found)
     waits = (
@@ -264,6 +267,7 @@ _NEW_WORKERS = ("load-validation-faster", "prepare-in-workers")  # moves that ma
 _KNOWN = (
     "keep-less", "vectorise", "less-python", "switch-off", "collect-less", "end-gradients", "divide-stream",
     "do-less-in-validation", "ask-length-once", "do-less-before", "fewer-operations",
+    "compute-in-float32",
 )  # fmt: skip
 # what `pipebench advise` tries on the running training
 _TRIED = {

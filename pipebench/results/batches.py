@@ -20,9 +20,9 @@ class SpanResult:
 
 @dataclass(frozen=True)
 class BatchContent:
-    """What a batch holds on average, as far as the names of its entries show it (None: they do not).
+    """What a batch holds on average, as far as its entries show it (None: they do not).
 
-    `tokens` are those of `input_ids`, without padding if there is an `attention_mask`. `padding_share` is the share of
+    `tokens` are without padding where a mask or lengths tell which they are. `padding_share` is the share of
     the places for tokens that is padding. `frames` are those of video, and `sound_s` are seconds of sound.
     `unused_share` is the share of a sample's places, at the end of a table of integers or of sequences of known
     lengths, that is the same in all samples of a batch, as padding further than to the longest one is. `uneven_share`

@@ -37,6 +37,7 @@ KINDS: dict[str, dict[str, Kind]] = {
     "watched.LoaderResult": {"file": "file"},
     "watched.Note": {"values": "values"},
     "watched.WatchResult": {"started": "words"},
+    "reads.ReadPlace": {"place": "name"},
     "batches.SlowSample": {"name": "name"},
     "drilled.NeedlessCall": {"file": "file"},
     "drilled.DrilledLine": {"file": "file", "text": "line", "reread": "file"},
@@ -93,6 +94,7 @@ KINDS: dict[str, dict[str, Kind]] = {
 }
 _OF_VALUES: dict[str, Kind] = {
     "sample": "name",
+    "read_at": "name",
     "file": "file",
     "slow_file": "file",
     "text": "line",

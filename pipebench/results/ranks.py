@@ -139,7 +139,8 @@ class Ranks:
     workers, or theirs are no slower).
     `saved_share` is the share of the loop's time that is saved if this rank alone is like the median of the others.
     `fewer_cores` are the cores that it may use, and the median of those of the others (None: it may use as many), and
-    `fewer_workers` the same of the workers of its training loaders.
+    `fewer_workers` the same of the workers of its training loaders. `tokens` are those of a sample there, and of the
+    median of the others (None: they are not more, do not show, or it does not work longer).
 
     `early` are the ranks that did not reach their end. `hang` says that the ranks made no step any more before the end
     (None: they did). Then no straggler is named from a few steps.
@@ -159,6 +160,7 @@ class Ranks:
     saved_share: float = 0.0
     fewer_cores: tuple[float, float] | None = None
     fewer_workers: tuple[int, float] | None = None
+    tokens: tuple[float, float] | None = None
     readers: tuple[int, ...] = ()
     hidden: Literal["device", "work"] | None = None
     outside_rank: int | None = None

@@ -14,6 +14,7 @@ from pipebench.results.hand_off import HandOff
 from pipebench.results.host_use import HostUse
 from pipebench.results.next_move import NextMove
 from pipebench.results.over_time import OverTime, Timeline
+from pipebench.results.reads import ReadPlace
 from pipebench.results.windows import RankBound, Throughput
 from pipebench.stats import Speedup
 
@@ -113,8 +114,9 @@ class WorkerResult:
 
     `growth_bytes_per_s` is how fast the memory that is its own grows: 0 if it does not grow steadily. Storage gave it
     `storage_bytes_per_s`; what the page cache gave is not in it. Of `looks` from outside, its main thread was asleep in
-    `looks_asleep` (a timer, a pipe, a network, a lock), and waited for storage in `looks_for_storage`; in the others it
-    was on a core or waited for one. None: not known.
+    `looks_asleep` (a timer, a pipe, a network, a lock), and waited for storage in `looks_for_storage`, also for a file
+    that a network or a program of the system serves (NFS, FUSE); in the others it was on a core or waited for one.
+    None: not known.
     """
 
     loader: int
@@ -339,6 +341,7 @@ class WatchResult:
     started: str = ""
     warmup_iterations: int = 0
     settled_iterations: int | None = None
+    reads: tuple[ReadPlace, ...] = ()
 
     def costs_of(self, loader: int) -> LoopCosts | None:
         """The costs of a loader's loop (None: too little of it was recorded)."""

@@ -63,6 +63,7 @@ REVIEWED = {
     "drilled.DrilledLine": "function calls title how",
     "drilled.NeedlessCall": "what function",
     "watched.WaitPart": "part",
+    "reads.ReadPlace": "kind",
     "account.AccountRow": "code",
     "account.Cause": "code",
     "batches.SpanResult": "name",

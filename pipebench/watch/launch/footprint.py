@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -18,6 +19,7 @@ import psutil
 
 from pipebench.host.limits import free_memory, oom_kills
 from pipebench.host.machine import Load, read_load_of_tree
+from pipebench.watch.launch.file_waits import FileWaits
 from pipebench.watch.launch.over_time import OverTime
 from pipebench.watch.record import record_file
 from pipebench.watch.record.recording import told
@@ -76,6 +78,7 @@ class Looker:
         self.found = Footprint(machine_cores=os.cpu_count())
         self._folder, self._process, self._shared = folder, process, shared
         self._gone: set[str] = set()
+        self._files = FileWaits()
         self._look_at_shared()
         self.found.shared_before_bytes = self.found.shared_bytes
         self._load = read_load_of_tree()
@@ -115,7 +118,7 @@ class Looker:
                 if held is None and len(self.found.processes) < _MOST_PROCESSES:
                     held = self.found.processes.setdefault(pid, Held())
                 if held is not None:
-                    held.over_time.note(perf_counter(), process)
+                    held.over_time.note(perf_counter(), process, partial(self._files.at, pid))
 
     def pids(self) -> Iterator[int]:
         """The processes that have a record file and were not seen to be gone."""

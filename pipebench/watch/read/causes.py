@@ -24,7 +24,7 @@ from pipebench.watch.read.host_use import worker_threads
 from pipebench.watch.read.in_vain import HALF, fields_in_vain, not_needed
 from pipebench.watch.read.known_move import with_slow_lines
 from pipebench.watch.read.locks import at_lock
-from pipebench.watch.read.loop_causes import callbacks, left_on, optimiser, padding, preparing, training
+from pipebench.watch.read.loop_causes import callbacks, in_double, left_on, optimiser, padding, preparing, training
 from pipebench.watch.read.moves import (
     LEAST_CORES,
     USED_UP,
@@ -41,6 +41,7 @@ from pipebench.watch.read.once import once
 from pipebench.watch.read.one_worker import one_busy_worker
 from pipebench.watch.read.own_lines import in_python
 from pipebench.watch.read.pass_causes import dataset_anew, sampler, start_up
+from pipebench.watch.read.reads import read_values
 from pipebench.watch.read.slower_steps import slower_steps
 from pipebench.watch.read.small_batches import small_batches
 from pipebench.watch.read.small_steps import many_operations
@@ -192,7 +193,7 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
         yield replace(cause, code="threads-over-cores", values={**values, "threads": threads, **setting})
     # Workers that only wait for a core leave less of the cores idle than they use, and are not seen asleep.
     elif runnable <= _BLOCKED and (idle >= min(_IDLE_CORES, max(LEAST_CORES, used)) or _asleep(workers) >= _BLOCKED):
-        yield from _blocked(cause, workers)
+        yield from _blocked(seen, one, cause, workers)
     elif runnable >= _ON_CPU or used + (script or 0.0) < USED_UP * cores:
         yield replace(
             _with_cores(seen, one, replace(cause, values={**values, "used_up": int(used_up)}), used), code="stage"
@@ -270,16 +271,18 @@ def _asleep(workers: Sequence[WorkerResult]) -> float:
     return sum(one.looks_asleep + one.looks_for_storage for one in workers) / looks if looks else 0.0
 
 
-def _blocked(cause: Cause, workers: Sequence[WorkerResult]) -> Iterable[Cause]:
+def _blocked(seen: Seen, one: LoaderResult, cause: Cause, workers: Sequence[WorkerResult]) -> Iterable[Cause]:
     """Storage, or another wait, or both: by the state in which workers were seen from outside."""
-    waits = sum(one.looks_asleep + one.looks_for_storage for one in workers)
-    storage = sum(one.looks_for_storage for one in workers) / waits if waits else 0.0
-    read = [one.storage_bytes_per_s for one in workers if one.storage_bytes_per_s is not None]
+    waits = sum(each.looks_asleep + each.looks_for_storage for each in workers)
+    storage = sum(each.looks_for_storage for each in workers) / waits if waits else 0.0
+    read = [each.storage_bytes_per_s for each in workers if each.storage_bytes_per_s is not None]
     if storage >= _SOME_OF_WAITS:
         values = {**cause.values, "looks_for_storage": storage, **({"bytes_per_s": sum(read)} if read else {})}
+        values |= read_values(seen.result, one, storage=True)
         yield replace(cause, code="storage", values=values)
     if storage < 1 - _SOME_OF_WAITS:
-        yield replace(cause, code="workers-blocked", values={**cause.values, **({"seen": 1} if waits else {})})
+        values = {**cause.values, **({"seen": 1} if waits else {}), **read_values(seen.result, one)}
+        yield replace(cause, code="workers-blocked", values=values)
 
 
 def _resting(
@@ -343,8 +346,8 @@ KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
     left_on, given_by_each, start_up, dataset_anew, warming, validation, sampler, hand_off, _plain("pin", "pin"),
     _plain("host-to-device", "host-to-device", on_device=True), preparing, padding, callbacks, slower_steps,
     full_collections, optimiser, frozen_modules, unused_gradients, busy_threads, python_loops, in_python, spans,
-    many_operations, small_batches, fields_in_vain, few_threads, no_workers, competing, short_of_cores, cores_taken,
-    waiting, many_threads,
+    many_operations, in_double, small_batches, fields_in_vain, few_threads, no_workers, competing, short_of_cores,
+    cores_taken, waiting, many_threads,
 )  # fmt: skip
 
 

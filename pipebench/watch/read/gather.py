@@ -30,6 +30,7 @@ from pipebench.watch.record.lines import (
     ProcessStarted,
     StageName,
 )
+from pipebench.watch.record.read_lines import ReadSums
 from pipebench.watch.record.spent import ROWS, TimeSpent
 from pipebench.watch.record.trial_lines import LoopLooks, ThreadsBeside
 
@@ -38,7 +39,7 @@ Place = tuple[int, int]
 
 _OF_TRAINING = (ROWS.index("backward"), ROWS.index("optimiser"))
 Kind = TypeVar("Kind", bound=Line)
-Summed = TypeVar("Summed", FetchSums, LoopSums)
+Summed = TypeVar("Summed", FetchSums, LoopSums, ReadSums)
 OfLoader = TypeVar("OfLoader", LoaderFound, LoopLooks, LoopSums, PassBegun, PassEnded, ThreadsBeside)
 
 

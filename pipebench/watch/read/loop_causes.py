@@ -22,6 +22,7 @@ from pipebench.watch.read.small_batches import of_few_samples
 from pipebench.watch.record.program_lines import GradientRows, LeftOn
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
 
+_DOUBLE = "float64"
 _FIRST = 0.2  # of training: a first iteration that is mentioned
 _LARGE_STEPS = 0.3  # of the loops
 _LARGE = 0.2  # of the loops: work before the model that is told also where workers would save little of it
@@ -31,14 +32,27 @@ _MOST = 0.5  # of the looks
 
 def tools_on(run: Run) -> str:
     """The tools of torch that were on at each look at the script's process, with a space between them."""
-    found = (tool for process in run.of_script() for line in process.of(LeftOn)[-1:] for tool in line.tools)
-    return " ".join(dict.fromkeys(found))
+    return " ".join(one for one in _always_on(run) if one != _DOUBLE)
+
+
+def _always_on(run: Run) -> Iterable[str]:
+    return dict.fromkeys(one for process in run.of_script() for line in process.of(LeftOn)[-1:] for one in line.tools)
 
 
 def left_on(seen: Seen) -> Iterable[Cause]:
     """Tools that slow each step. By how much is not known: all other figures hold only with them."""
     if tools := tools_on(seen.run):
         yield Cause("left-on", seen.s("forward", "before-backward", "backward", "optimiser"), values={"tools": tools})
+
+
+def in_double(seen: Seen) -> Iterable[Cause]:
+    """Training in float64. A CPU computes half as many numbers of that size at once, and reads twice the bytes.
+
+    A device may be far slower by it: how much is not known.
+    """
+    if _DOUBLE in _always_on(seen.run):
+        spent = seen.s("forward", "before-backward", "backward")
+        yield Cause("float64", spent, None if seen.on_device else spent / 2)
 
 
 def optimiser(seen: Seen) -> Iterable[Cause]:

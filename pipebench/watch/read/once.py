@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import linecache
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -20,7 +19,6 @@ from pipebench.watch.record.trial_lines import LineLooks
 _COVERED = 0.7  # of what comes before the first loop: looks that end sooner, as at a fork, do not stand for all
 _LARGE = 0.3  # of the looks: a function that is named
 _TOLD = 0.1  # of the looks: imports that are told beside it
-_IMPORT = re.compile(r"\s*(?:import|from)\s")
 
 
 def once(seen: Seen) -> Iterable[Cause]:
@@ -48,11 +46,9 @@ def before_first(
     found = next((one for process in run.of_script() for one in process.of(StartLooks)), None)
     if found is None or found.looks < FEWEST or (found.end - found.begin) / 1e9 < _COVERED * recorded_s:
         return {}
-    imports = [one for one in found.lines if _IMPORT.match(text(one.file, one.line))]
-    others = [one for one in found.lines if one not in imports]
     looks = round(found.looks * whole_s / recorded_s)
-    share = sum(one.looks for one in imports) / looks
-    values = _function(others, looks) | slow_line(others, text=text, of=looks)
+    share = found.imports / looks
+    values = _function(found.lines, looks) | slow_line(found.lines, text=text, of=looks)
     return values | ({"imports": share} if share >= _TOLD else {})
 
 

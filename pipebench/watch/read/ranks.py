@@ -180,7 +180,9 @@ def _explained(found: Ranks, slow: RankRow, ranks: Sequence[Rank]) -> Ranks:
     there = its.pop(slow.rank)
     behind_s = wait if part == "wait" else work
     stage = _slow_stage(there, list(its.values())) if part == "wait" else None
-    if stage is not None and (stage.s - stage.others_s) * _samples_of_worker(there, ranks) < _EXPLAINS * behind_s:
+    of_worker = _samples_of_worker(there, ranks)
+    each_s = behind_s / of_worker if of_worker else 0.0
+    if stage is not None and (stage.s - stage.others_s) * of_worker < _EXPLAINS * behind_s:
         stage = None
     return dataclasses.replace(
         found,
@@ -188,7 +190,8 @@ def _explained(found: Ranks, slow: RankRow, ranks: Sequence[Rank]) -> Ranks:
         part=part,
         behind_s=behind_s,
         stage=stage,
-        longer=_longer(there, list(its.values())),
+        longer=_longer(there, list(its.values()), each_s) if part == "wait" else None,
+        tokens=_more_tokens(slow, others) if part == "work" else None,
         fewer_cores=_fewer_cores(there, list(its.values())),
         fewer_workers=_fewer_workers(there, list(its.values())) if part == "wait" else None,
     )
@@ -252,14 +255,26 @@ def _stages(found: WatchResult) -> dict[_Key, StageResult]:
     return {(places[one.loader], one.name, one.kind): one for one in stages if one.kind != "serialise"}
 
 
-def _longer(slow: WatchResult, others: Sequence[WatchResult]) -> LongerSamples | None:
-    """By what a sample takes the workers of a rank longer than those of the others, if it does."""
+def _more_tokens(slow: RankRow, others: Sequence[RankRow]) -> tuple[float, float] | None:
+    """The tokens of a sample on a rank, and on the median of the others, if these are fewer."""
+    each = [one.tokens / one.samples for one in (slow, *others) if one.tokens and one.samples]
+    if len(each) <= len(others):
+        return None
+    own, theirs = each[0], median(each[1:])
+    return (own, theirs) if own > (1 + _SLOWER) * theirs else None
+
+
+def _longer(slow: WatchResult, others: Sequence[WatchResult], behind_s: float) -> LongerSamples | None:
+    """By what a sample takes the workers of a rank longer than those of the others, if it does.
+
+    It is not told if that is little of the `behind_s` for a sample by which the rank is behind.
+    """
     there, theirs = _sample(slow), [found for one in others if (found := _sample(one)) is not None]
     if there is None or not theirs:
         return None
     usual = [median(each) for each in zip(*theirs, strict=True)]
     more = [one - other for one, other in zip(there, usual, strict=True)]
-    return LongerSamples(*more) if sum(more) > _SLOWER * sum(usual) else None
+    return LongerSamples(*more) if sum(more) > max(_SLOWER * sum(usual), _EXPLAINS * behind_s) else None
 
 
 def _sample(found: WatchResult) -> tuple[float, float, float] | None:
@@ -275,8 +290,8 @@ def _sample(found: WatchResult) -> tuple[float, float, float] | None:
 
 def _tokens(found: WatchResult) -> float | None:
     """The tokens that the training loaders handed over."""
-    shown = ((one.content, one.samples) for one in found.loaders if one.training)
-    return sum(a.tokens / a.samples * samples for a, samples in shown if a is not None and a.tokens) or None
+    shown = ((one.content, one.batches) for one in found.loaders if one.training)
+    return sum(a.tokens * batches for a, batches in shown if a is not None and a.tokens) or None
 
 
 def _step_s(ranks: Sequence[Rank]) -> float:

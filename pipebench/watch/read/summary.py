@@ -55,6 +55,7 @@ from pipebench.watch.read.notes import (
     unseen,
 )
 from pipebench.watch.read.prepared import idle_of, with_prepared
+from pipebench.watch.read.reads import reads
 from pipebench.watch.read.series import over_time
 from pipebench.watch.read.settled import Settled, count, seen, settled
 from pipebench.watch.read.settled import iterations as counted_in
@@ -203,6 +204,7 @@ def _tables(given: _Found, loader: int | None) -> WatchResult:
         bound=bound_result(lines) if options.bound and not nothing.lacks else None,
         costs=() if options.bound else _costs(run, given.described, in_loop, usable_cores),
         spans=spans,
+        reads=reads(run, numbers, footprint),
         over_time=None if options.bound else over_time(run, in_loop, max(1, main.workers) if main else 1, footprint),
     )
 

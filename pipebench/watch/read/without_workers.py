@@ -14,6 +14,7 @@ from pipebench.results.account import Account, Cause
 from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.watch.read.moves import lives_on, threads_beside
 from pipebench.watch.read.of_causes import Seen, stage_values
+from pipebench.watch.read.reads import read_values
 
 _MANY = 32  # tensors of a batch
 
@@ -28,7 +29,7 @@ def no_workers(seen: Seen) -> Iterable[Cause]:
             values |= {"made_by": one.made_by} if one.made_by else {}
             values |= {"by_thread": 1} if waits else {}
             values |= {"kept_open": 1} if one.kept_open else {}
-            values |= _besides(seen.result, one)
+            values |= _besides(seen.result, one) | read_values(seen.result, one)
             spent, saved = seen.s(*rows, loader=one.loader), seen.saved(*rows, loader=one.loader)
             if not waits and _costs_more_to_hand_over(seen.result, one):
                 saved = 0.0

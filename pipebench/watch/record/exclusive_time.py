@@ -15,6 +15,7 @@ from typing import Any
 from pipebench.watch.record.lines import NewStage, StageName
 from pipebench.watch.record.own_code import users_class, users_function
 from pipebench.watch.record.patches import unseen
+from pipebench.watch.record.reads import Reads
 from pipebench.watch.record.worker_lines import FieldSums, Hidden, Holds, Shrunk
 from pipebench.watch.record.wrapping import wrapped_function
 
@@ -38,8 +39,9 @@ class StageTimer:
     makes batches itself (None: the dataset gives samples). `hidden` counts the errors that a handler hid. `left` are
     stages that are timed no longer, each with the stage around it, which has their time from then on. `gave` counts the
     items that each stage of a chain of iterators gave to the next one. `fields` are those that a decoder there makes of
-    a sample, by their names. `jpeg` is the last image that OpenCV read from one, and `shrunk` counts these. `helpers`
-    are the timers of threads that work for this one, by their numbers: see `stages.helpers`.
+    a sample, by their names. `jpeg` is the last image that OpenCV read from one, and `shrunk` counts these. `reads` are
+    those of libraries for remote files. `helpers` are the timers of threads that work for this one, by their numbers:
+    see `stages.helpers`.
 
     `perf_counter_ns` is the only clock here. It needs no system call. A thread's CPU clock needs one, and there the
     kernel ends a time slice that is used up: what another process then computes would be in our rows.
@@ -47,6 +49,7 @@ class StageTimer:
 
     __slots__ = (
         "batched", "busy", "current", "fields", "file", "gave", "helpers", "hidden", "jpeg", "last", "left", "log",
+        "reads",
         "shrunk", "sums", "whole",
     )  # fmt: skip
 
@@ -65,6 +68,7 @@ class StageTimer:
         self.fields: dict[str, FieldSums] = {}
         self.jpeg: weakref.ref[Any] | None = None
         self.shrunk = Shrunk()
+        self.reads = Reads()
         self.helpers: dict[int, StageTimer] = {}
 
     def switch(self, stage: int) -> int:

@@ -49,7 +49,10 @@ class CoresAllowed:
 
 @line
 class LeftOn:
-    """Tools of torch that were on at each look so far: "anomaly-detection", "profiler". The last line counts."""
+    """Tools of torch that were on at each look so far: "anomaly-detection", "profiler". The last line counts.
+
+    So do "float16" and "float64", in which most of a step was computed.
+    """
 
     tools: list[str] = field(default_factory=list)
 
@@ -108,14 +111,16 @@ class OwnSteps:
 class StartLooks:
     """Where the main thread was before its first loop, in so many looks from `begin` to `end`.
 
-    `lines` are the innermost ones of the user's own; looks that found none are in `looks` only. If the process forked
-    before its first loop, `end` is the fork.
+    `imports` of them were inside an import, which a library may do late. `lines` are the innermost ones of the user's
+    own in the others; looks that found none are in `looks` only. If the process forked before its first loop, `end` is
+    the fork.
     """
 
     begin: int
     end: int
     looks: int
     lines: list[LineLooks] = field(default_factory=list)
+    imports: int = 0
 
 
 @line

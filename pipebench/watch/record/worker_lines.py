@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, TypeAlias
 
 from pipebench.watch.record.line import line
+from pipebench.watch.record.read_lines import ReadSums
 from pipebench.watch.record.sample_calls import LineRuns, SampleCalls
 
 Holds: TypeAlias = int | Literal["all"] | None
@@ -128,4 +129,4 @@ class Content(NamedTuple):
     uneven: float = 0.0
 
 
-WorkerLine: TypeAlias = WorkerGone | KeptOpen | SampleCalls | LineRuns
+WorkerLine: TypeAlias = WorkerGone | KeptOpen | SampleCalls | LineRuns | ReadSums

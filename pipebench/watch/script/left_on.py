@@ -1,6 +1,6 @@
 """What a training may have left on that makes each step slower: tools of torch for finding faults and costs.
 
-So does float16 on a CPU that has no instructions for it, as where autocast is written for a device.
+So does float16 on a CPU that has no instructions for it, as where autocast is written for a device, and float64.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _HALF = ("avx512_fp16", "amx_fp16", "asimdhp", "fphp")  # flags of x86 and of AR
 class LeftOnTools:
     """Looks at these tools after some steps of the optimisers. From the second look on, writes which were always on."""
 
-    def __init__(self, recording: Recording, in_half: Callable[[], bool]) -> None:
-        self._recording, self._in_half = recording, in_half
+    def __init__(self, recording: Recording, computed_in: Callable[[], str]) -> None:
+        self._recording, self._computed_in = recording, computed_in
         self._steps = 0
         self._on: set[str] | None = None
 
@@ -33,7 +33,8 @@ class LeftOnTools:
 
     def _look(self) -> None:
         before, now = self._on, tools_on()
-        now |= {"float16"} if self._in_half() and not computes_half() else set()
+        kind = self._computed_in()
+        now |= {kind} if kind == "float64" or (kind == "float16" and not computes_half()) else set()
         self._on = now if before is None else before & now
         if before:
             self._recording.write(LeftOn(sorted(self._on)))

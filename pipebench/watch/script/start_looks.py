@@ -35,7 +35,7 @@ class StartLooker:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._lines: Counter[OwnLine] = Counter()
-        self._looks = 0
+        self._looks = self._imports = 0
         self._began = perf_counter_ns()
         self._stop, self._gone = _thread.allocate_lock(), _thread.allocate_lock()
         self._runs = False
@@ -59,7 +59,7 @@ class StartLooker:
         self._stop.release()
         self._gone.acquire(timeout=_PATIENCE_S)
         found = [LineLooks(*one, looks) for one, looks in self._lines.items()]
-        self._recording.write(StartLooks(self._began, perf_counter_ns(), self._looks, found))
+        self._recording.write(StartLooks(self._began, perf_counter_ns(), self._looks, found, self._imports))
 
     pause = end  # before a fork
 
@@ -68,25 +68,35 @@ class StartLooker:
         OURS.add(native)
         try:
             while self._recording.on and not self._stop.acquire(timeout=self._wait_s()):
-                path = tuple(_path(sys._current_frames().get(thread)))
-                self._looks += 1
-                if not all(owner(code.co_filename) for code, _ in path):
-                    count_line(self._lines, line_of(path))
+                self._note(sys._current_frames().get(thread))
         except Exception as error:
             self._recording.fault("looking at the start of the script", error)
         finally:
             OURS.discard(native)
             self._gone.release()
 
+    def _note(self, frame: FrameType | None) -> None:
+        """Counts one look. What a library imports late, as in `Adam(...)`, is no work of the line that calls it."""
+        path = tuple(_path(frame))
+        self._looks += 1
+        users = next((place for place, (code, _) in enumerate(path) if not owner(code.co_filename)), None)
+        if any(_imports(code) for code, _ in path[:users]):
+            self._imports += 1
+        elif users is not None:
+            lines = [one for one in reversed(path) if not one[0].co_filename.startswith("<frozen")]
+            count_line(self._lines, line_of(lines))
+
     def _wait_s(self) -> float:
         return max(_SOONEST_NS, (perf_counter_ns() - self._began) // _OF_ITS_AGE) / 1e9
 
 
 def _path(frame: FrameType | None) -> Iterable[tuple[CodeType, int]]:
-    """The lines of a thread, the outermost first, without those of `watch` and of Python's way to import."""
-    return reversed([(one.f_code, line_reached(one)) for one in outwards(frame, _DEEPEST) if not _passed_over(one)])
+    """The lines of a thread, the innermost first, without those of `watch`."""
+    for one in outwards(frame, _DEEPEST):
+        if owner(one.f_code.co_filename) != "pipebench":
+            yield one.f_code, line_reached(one)
 
 
-def _passed_over(frame: FrameType) -> bool:
-    file = frame.f_code.co_filename
-    return file.startswith("<frozen") or owner(file) == "pipebench"
+def _imports(code: CodeType) -> bool:
+    """Whether this is Python's own way to import."""
+    return code.co_filename.startswith("<frozen importlib")

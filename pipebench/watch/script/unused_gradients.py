@@ -80,7 +80,7 @@ class UnusedGradients:
         self._kept: list[_Gradient] = []  # from the end of a backward to the begin of the next one
         self._not_before = self._backwards = 0
         self._told = False  # whether any graph told something
-        self.in_half = False  # whether most of the last graph was computed in float16 on a CPU
+        self.computed_in = ""  # most of the last graph: float16 on a CPU, or float64
 
     @property
     def some(self) -> bool:
@@ -162,7 +162,7 @@ class UnusedGradients:
         if order is None:
             own.unclear = True
             return
-        self.in_half = _in_half(order)
+        self.computed_in = _computed_in(order)
         leaves = {node: node.variable for node in order if type(node).__name__ == _LEAF}
         stepped = _parameters(self._stepped)
         if not any(id(one) in stepped for one in leaves.values()):
@@ -206,11 +206,13 @@ class UnusedGradients:
                     self._uses(one)
 
 
-def _in_half(nodes: Iterable[Any]) -> bool:
-    """Whether most results of these operations are in float16 and on a CPU, as far as torch says it."""
-    half = sys.modules["torch"].float16
+def _computed_in(nodes: Iterable[Any]) -> str:
+    """The type of most results of these operations, as far as torch says it: float64, or float16 on a CPU; else ""."""
+    torch: Any = sys.modules["torch"]
     told = [found[0] for one in nodes if (found := getattr(one, "_input_metadata", None))]
-    return bool(sum(one.dtype is half and one.device.type == "cpu" for one in told) > len(told) / 2 > 0)
+    halves = sum(one.dtype is torch.float16 and one.device.type == "cpu" for one in told)
+    doubles = sum(one.dtype is torch.float64 for one in told)
+    return next((name for name, of in (("float16", halves), ("float64", doubles)) if 2 * of > len(told)), "")
 
 
 def _key(one: Any) -> _Key:

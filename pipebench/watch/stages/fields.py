@@ -1,8 +1,8 @@
 """Counts the fields of a sample that a webdataset pipeline decodes, and those that a later stage drops.
 
 `decode` makes each field of a sample; `to_tuple` and others take some of them out of it. A field is followed by its
-name, and through a stage by its value, which such a stage passes on as it is. A stage that may look into a sample, such
-as `map(f)`, ends that: what it needs is not known.
+name, and through a stage by its value, which such a stage passes on as it is. A stage that looks into a sample, such as
+`map(f)`, ends that. What it needs is known only if the code of `f` asks for nothing but single keys.
 """
 
 from __future__ import annotations
@@ -52,6 +52,12 @@ class Fields:
             if origins != {name} and (name in self._names or len(self._names) < _MOST):
                 self._names[name] = self._names.get(name, set()) | origins
 
+    def asked(self, timer: StageTimer, sample: dict[Any, Any], keys: frozenset[str]) -> None:
+        """Counts what a function asks of a sample: the values of these keys, and no other."""
+        for name in sample:
+            for origin in self._names.get(name, {name}) & self.made:
+                self._count(timer, origin, kept=name in keys, dropped=name not in keys)
+
     def _count(self, timer: StageTimer, name: str, *, kept: bool, dropped: bool) -> None:
         one = timer.fields.get(name)
         if one is not None:
@@ -59,11 +65,19 @@ class Fields:
 
 
 class Samples:
-    """The samples that come to a stage, and their fields. The last one is held no longer than the stage holds it."""
+    """The samples that come to a stage, and their fields. The last one is held no longer than the stage holds it.
 
-    def __init__(self, source: Any, fields: Fields) -> None:
-        self._source, self.fields = iter(source), fields
+    `keys` are those that the stage asks for (None: what it passes on tells which fields it takes).
+    """
+
+    def __init__(self, source: Any, fields: Fields, keys: frozenset[str] | None = None) -> None:
+        self._source, self.fields, self._keys = iter(source), fields, keys
         self._last: dict[Any, Any] | None = None
+
+    @property
+    def passes_on(self) -> bool:
+        """Whether the fields can be followed through the stage."""
+        return self._keys is None
 
     def __iter__(self) -> Samples:
         return self
@@ -79,8 +93,12 @@ class Samples:
         """Notes what the stage made of the last one. It cannot fail the script."""
         sample, self._last = self._last, None
         timer = local.timer
-        if timer is not None and sample is not None and type(found) in (dict, tuple, list):
-            with contextlib.suppress(Exception):  # names that are no texts, or a sample that changes meanwhile
+        if timer is None or sample is None:
+            return
+        with contextlib.suppress(Exception):  # names that are no texts, or a sample that changes meanwhile
+            if self._keys is not None:
+                self.fields.asked(timer, sample, self._keys)
+            elif type(found) in (dict, tuple, list):
                 self.fields.taken(timer, sample, found)
 
 

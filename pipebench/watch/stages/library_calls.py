@@ -11,7 +11,7 @@ from typing import Any
 from pipebench.watch.record.exclusive_time import local, stages, timed
 from pipebench.watch.record.media import MEDIA
 from pipebench.watch.record.patches import HIDDEN, Patches, unseen
-from pipebench.watch.stages import iterables, media_calls, transforms, webdataset
+from pipebench.watch.stages import iterables, media_calls, remote_reads, transforms, webdataset
 from pipebench.watch.stages.shrunk import noted
 
 _DECODERS = ("image", "jpeg", "png", "webp", "gif", "avif", "heic")
@@ -49,6 +49,7 @@ LIBRARIES: dict[str, Callable[[Patches, Any], None]] = {
     "albumentations.core.composition": transforms.watch_containers,
     "webdataset.pipeline": webdataset.watch_pipeline,
     "datasets.iterable_dataset": iterables.watch_examples,
+    **remote_reads.WATCHED,
 }
 _PILLOW = "PIL.Image"
 MODULES = frozenset({_PILLOW, *FUNCTIONS, *LAZY, *LIBRARIES, *MEDIA})

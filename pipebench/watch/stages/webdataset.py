@@ -20,6 +20,7 @@ from pipebench.watch.record.own_code import users_function
 from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.stages.fields import PASSES, TAKES, Fields, Samples, counting_decoder, is_decoder
 from pipebench.watch.stages.hidden_errors import counting_function, counting_object
+from pipebench.watch.stages.keys_read import keys_read
 from pipebench.watch.stages.transforms import watched_by_library
 
 # webdataset's own functions and classes, by the kind of row; any other stage is "getitem" if it is one of
@@ -96,10 +97,10 @@ class Stage(Passing):
 
 
 class _Takes(Stage):
-    """A stage that takes fields out of a sample, or gives them other names."""
+    """A stage that takes fields out of a sample, gives them other names, or asks for some of them."""
 
     def __init__(self, iterator: Any, stage: int, samples: Samples) -> None:
-        super().__init__(iterator, stage, samples.fields)
+        super().__init__(iterator, stage, samples.fields if samples.passes_on else None)
         self._samples = samples
 
     @unseen
@@ -226,6 +227,9 @@ def _followed(stage: Any, args: tuple[Any, ...]) -> tuple[Fields | None, Samples
         return Fields(), None
     before = args[0] if len(args) == 1 and type(args[0]) in (Stage, _Takes) else None
     fields = before._fields if before is not None else None
+    keys = keys_read(stage.args[0]) if fields is not None and name == "map" and stage.args else None
+    if fields is not None and keys is not None:
+        return None, Samples(before, fields, keys)
     if fields is None or (name not in (*TAKES, *PASSES) and stage is not itertools.islice):
         return None, None
     return fields, Samples(before, fields) if name in TAKES else None

@@ -14,12 +14,14 @@ from pipebench.watch.record.last_sample import PresentSample, text_of
 from pipebench.watch.record.lines import BatchInFull, FetchSums
 from pipebench.watch.record.pace import SINGLE, Pace
 from pipebench.watch.record.patches import Patches
+from pipebench.watch.record.read_lines import ReadSums
 from pipebench.watch.record.record_file import bucket
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import followed
 from pipebench.watch.record.worker_lines import Collected, Content, LongSample, OneBatch, Shrunk, ToHandOver
 from pipebench.watch.stages.held_modules import HeldModules
 from pipebench.watch.worker import contents, pickling
+from pipebench.watch.worker.file_reads import FileReads
 from pipebench.watch.worker.kept_open import Held
 from pipebench.watch.worker.line_counts import LinesOfSamples
 from pipebench.watch.worker.repeated_calls import RepeatedCalls
@@ -71,7 +73,8 @@ class Sums:
         self.modules = HeldModules()  # of a dataset in the script's process
         self.repeated = RepeatedCalls(recording, place.loader, place.first_pass)
         self.line_counts = LinesOfSamples(recording, place.loader, place.first_pass)
-        self.pending: list[RepeatedCalls | LinesOfSamples] = []  # each looks into one of the next samples
+        self.file_reads = FileReads(recording, place.loader)
+        self.pending: list[RepeatedCalls | LinesOfSamples | FileReads] = []  # each looks into one of the next samples
         recording.before_stop.append(self.write)
         self._clear()
 
@@ -108,14 +111,15 @@ class Sums:
             self._keep_slow(spent, index)
         self.timer.file = None
 
-    def looking(self, several: bool = False) -> RepeatedCalls | LinesOfSamples | None:
+    def looking(self, several: bool = False) -> RepeatedCalls | LinesOfSamples | FileReads | None:
         """What looks into the sample that is made now, or into `several` made in one call; None if nothing does."""
-        found = next((one for one in self.pending if not several or one is self.line_counts), None)
-        if found is None:
+        found = next((one for one in self.pending if not several or one is not self.repeated), None)
+        if found is None or (found is self.file_reads and self.file_reads.waits()):
             return None
         self.pending.remove(found)
         try:
-            return found if (self.line_counts.begins("samples") if several else found.begins()) else None
+            lines = several and found is self.line_counts
+            return found if (self.line_counts.begins("samples") if lines else found.begins()) else None
         except Exception as error:  # as where `sys.setprofile` is forbidden
             self.recording.fault("looking at the calls of a sample", error)
             return None
@@ -123,6 +127,7 @@ class Sums:
     def several(self, samples: int) -> None:
         """Adds several samples that were made in one call. The time of each single sample is unknown."""
         self.samples += samples
+        self.file_reads.made(samples)
         self.timer.file = None
 
     def _keep_slow(self, spent: int, index: object) -> None:
@@ -153,7 +158,8 @@ class Sums:
         self.core_wait += core_wait
         self.failed += failed
         self.batches += made
-        looks = [one for one in (self.line_counts, self.repeated) if one.due(now - began)]
+        self.file_reads.samples += self.samples - self.before
+        looks = [one for one in (self.line_counts, self.repeated, self.file_reads) if one.due(now - began)]
         self.pending += (one for one in looks if one not in self.pending)
         self.unused += 0 if made else self.samples - self.before
         self.before = self.samples
@@ -223,7 +229,9 @@ class Sums:
             hidden=hidden,
             single=self.single,
         )
-        self.recording.write(line)
+        remote = self.timer.reads.take()
+        reads = [ReadSums(self.place.loader, self.began, remote)] if remote else []
+        self.recording.write(line, *reads, *self.file_reads.take(self.began))
         self.timer.hidden = hidden._replace(errors=0, spent_ns=0)
         self.timer.left, self.timer.gave, self.timer.fields = {}, {}, {}
         self.timer.shrunk = Shrunk()

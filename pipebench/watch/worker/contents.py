@@ -14,13 +14,12 @@ from typing import Any
 
 from pipebench.watch.record.worker_lines import Content, ToHandOver
 from pipebench.watch.worker.padded import padded_lengths
+from pipebench.watch.worker.tokens import are_integers, on_host, tokens_of
 
 _SOUND = ("input_values", "waveform", "waveforms", "audio", "speech")
 _RATE = ("sampling_rate", "sample_rate")
 _VIDEO = ("video", "videos", "frames", "pixel_values_videos")
 _COLOURS = (1, 3, 4)
-_INTEGERS = ("int64", "int32", "int16", "uint16", "uint32")
-_FEW_KERNELS = "torch.uint16", "torch.uint32"  # torch finds no maximum of these
 _WIDE = 16  # columns; narrower tables are features
 _ENTRIES = 20
 _MOST = 4096  # objects in which tensors and arrays are looked for
@@ -78,7 +77,10 @@ def to_hand_over(batch: Any) -> ToHandOver:
 def content_of(batch: Any) -> Content | None:
     """What a batch shows; None if it shows nothing but samples."""
     columns, unused, uneven = _unused(batch)
-    found = _named(batch) if isinstance(batch, Mapping) else None
+    tokens = tokens_of(batch)
+    found = None if tokens is None else Content(1, *tokens)
+    if found is None and isinstance(batch, Mapping):
+        found = _video(batch) or _sound(batch)
     if found is None and columns:  # also where none is unused: the share is that of all batches
         found = Content(1, samples_in(batch))
     return found if found is None else found._replace(columns=columns, unused=unused, uneven=uneven)
@@ -96,7 +98,7 @@ def _unused(batch: Any) -> tuple[int, int, float]:
     if (sequences := padded_lengths([one for one in map(_told, first) if one is not None])) is not None:
         places, lengths = sequences
         return places, places - max(lengths), max(lengths) - sum(lengths) / len(lengths)
-    tables = [found for one in first if _is_table(found := _on_host(one))]
+    tables = [found for one in first if _is_table(found := on_host(one))]
     if not tables:
         return 0, 0, 0.0
     widest = max(tables, key=lambda one: int(one.shape[1]))
@@ -109,7 +111,7 @@ def _unused(batch: Any) -> tuple[int, int, float]:
 
 def _told(one: Any) -> Any:
     """An entry as `padded_lengths` reads it; None if that would wait for a device."""
-    return one if isinstance(one, (list, tuple)) else _on_host(one)
+    return one if isinstance(one, (list, tuple)) else on_host(one)
 
 
 def _uneven(table: Any, columns: Sequence[int], unused: int) -> float:
@@ -147,21 +149,7 @@ def _at_end(table: Any, columns: Sequence[int]) -> int:
 
 
 def _is_table(one: Any) -> bool:
-    whole = str(getattr(one, "dtype", "")).removeprefix("torch.") in _INTEGERS
-    return whole and len(one.shape) == 2 and one.shape[0] > 1 and one.shape[1] >= _WIDE
-
-
-def _named(batch: Mapping[Any, Any]) -> Content | None:
-    """What the names of its entries show."""
-    ids, mask = _on_host(batch.get("input_ids")), _on_host(batch.get("attention_mask"))
-    tokens = slots = 0
-    if ids is not None and len(ids.shape) == 2:
-        slots = int(ids.shape[0] * ids.shape[1])
-        masked = mask is not None and tuple(mask.shape) == tuple(ids.shape)
-        tokens = int((mask != 0).sum()) if masked else slots
-        samples = int(ids.shape[0])
-        return Content(1, samples, tokens, slots if masked else 0)
-    return _video(batch) or _sound(batch)
+    return are_integers(one) and len(one.shape) == 2 and one.shape[0] > 1 and one.shape[1] >= _WIDE
 
 
 def _video(batch: Mapping[Any, Any]) -> Content | None:
@@ -185,18 +173,8 @@ def _number(found: Any) -> float | None:
     """A rate that is the same for all samples of a batch: a number, or a list or tensor of equal ones."""
     if isinstance(found, (int, float)):
         return float(found)
-    held = _on_host(found)
+    held = on_host(found)
     values = held.reshape(-1).tolist() if held is not None else found
     if isinstance(values, (list, tuple)) and values and all(one == values[0] for one in values):
         return float(values[0])
     return None
-
-
-def _on_host(found: Any) -> Any:
-    """A tensor in the host's memory or a NumPy array; else None. To read one on a device would wait for the device."""
-    tensor = getattr(sys.modules.get("torch"), "Tensor", ())
-    if isinstance(found, tensor):
-        if found.device.type != "cpu":
-            return None
-        return found.numpy() if str(found.dtype) in _FEW_KERNELS else found
-    return found if isinstance(found, getattr(sys.modules.get("numpy"), "ndarray", ())) else None

@@ -21,12 +21,12 @@ def padded_lengths(entries: Sequence[Any]) -> tuple[int, list[int]] | None:
     each end, and what stands at most ends is another one.
     """
     floats = [one for one in entries if "float" in str(getattr(one, "dtype", "")) and len(one.shape) in _AXES]
-    lengths = [found for one in entries if (found := _lengths(one))] if floats else []
+    lengths = [found for one in entries if (found := lengths_in(one))] if floats else []
     for table in sorted(floats, key=lambda one: -_size(one)):
         for axis in _AXES[len(table.shape)]:
             places = int(table.shape[axis])
             for each in lengths:
-                if places >= SHORTEST and len(each) == table.shape[0] and _agree(table, axis, each):
+                if places >= SHORTEST and len(each) == table.shape[0] and agree(table, axis, each):
                     return places, each
     return None
 
@@ -35,7 +35,7 @@ def _size(table: Any) -> int:
     return math.prod(map(int, table.shape))
 
 
-def _lengths(one: Any) -> list[int] | None:
+def lengths_in(one: Any) -> list[int] | None:
     """The length of each sample that this entry tells, if it may be such an entry."""
     kind = str(getattr(one, "dtype", "")).removeprefix("torch.")
     if isinstance(one, (list, tuple)):
@@ -59,7 +59,7 @@ def _of_mask(mask: Any) -> list[int] | None:
     return lengths if lengths == same.sum(1).tolist() and bool((mask[:, 0] == mask[0, 0]).all()) else None
 
 
-def _agree(table: Any, axis: int, lengths: Sequence[int]) -> bool:
+def agree(table: Any, axis: int, lengths: Sequence[int]) -> bool:
     """Whether one number fills what is behind each end, in the few places that are looked at, but not most ends."""
     places = int(table.shape[axis])
     if max(lengths) > places:

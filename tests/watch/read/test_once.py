@@ -19,27 +19,26 @@ from pipebench.watch.record.program_lines import StartLooks
 from pipebench.watch.record.trial_lines import LineLooks
 
 TEXT = {
-    1: "import torch",
     12: "for _, row in table.iterrows():",
     13: "self.items.append(int(row['user']))",
     30: "data = Ratings(table)",
 }
 ROWS = LineLooks("a/train.py", "Ratings.__init__", 12, "pandas.DataFrame.iterrows", 40)
 ITEMS = LineLooks("a/train.py", "Ratings.__init__", 13, "pandas.Series.__getitem__", 25)
-IMPORTS = LineLooks("a/train.py", "", 1, "torch.<module>", 20)
+IMPORTS = 20
 
 
 def _text(file: str, line: int) -> str:
     return TEXT.get(line, "")
 
 
-def _found(*lines: LineLooks, looks: int = 100, ends: float = 1.0) -> dict[str, str | int | float]:
-    line = StartLooks(0, int(10e9 * ends), looks, list(lines))
+def _found(*lines: LineLooks, looks: int = 100, ends: float = 1.0, imports: int = 0) -> dict[str, str | int | float]:
+    line = StartLooks(0, int(10e9 * ends), looks, list(lines), imports)
     return before_first(Run([Process([ProcessStarted(1, "script", 0), line])], ShownTime(), ()), 10.0, 10.0, _text)
 
 
 def test_the_function_with_most_is_named_with_its_line_and_imports_beside_it():
-    found = _found(IMPORTS, ROWS, ITEMS)
+    found = _found(ROWS, ITEMS, imports=IMPORTS)
     assert {name: found[name] for name in ("file", "line", "function", "share", "imports")} == {
         "file": "a/train.py", "line": 12, "function": "Ratings.__init__", "share": 0.65, "imports": 0.2,
     }  # fmt: skip
@@ -60,13 +59,13 @@ def test_looks_that_do_not_say_it_name_nothing(lines, more):
 
 def test_shares_are_of_all_that_comes_before_the_first_loop():
     """As the bar of the report is: Python and pipebench start, too."""
-    line = StartLooks(0, 10_000 * MS, 100, [IMPORTS, ROWS, ITEMS])
+    line = StartLooks(0, 10_000 * MS, 100, [ROWS, ITEMS], IMPORTS)
     run = Run([Process([ProcessStarted(1, "script", 0), line])], ShownTime(), ())
     assert before_first(run, 10.0, 12.5, _text)["share"] == pytest.approx(0.52)
 
 
 def test_a_function_with_a_small_part_is_not_named():
-    assert _found(IMPORTS, ROWS._replace(looks=20)) == {"imports": 0.2}
+    assert _found(ROWS._replace(looks=20), imports=IMPORTS) == {"imports": 0.2}
 
 
 def _account(seconds: int, looks: StartLooks | None):
@@ -80,7 +79,7 @@ def _account(seconds: int, looks: StartLooks | None):
 
 def test_a_change_that_saves_most_comes_first_and_is_the_next_step(monkeypatch):
     monkeypatch.setattr("pipebench.watch.read.once.before_first.__defaults__", (_text,))
-    looks = StartLooks(0, 20_000 * MS, 100, [IMPORTS, ROWS, ITEMS])
+    looks = StartLooks(0, 20_000 * MS, 100, [ROWS, ITEMS], IMPORTS)
     account = _account(20, looks)
     (cause,) = (one for one in account.causes if one.code == "before-loops")
     assert cause.recoverable_s == pytest.approx(0.4 * cause.s)

@@ -67,4 +67,4 @@ def test_a_loader_that_was_not_iterated_has_no_causes() -> None:
     assert result.account is not None and result.account.causes == ()
     found = report.new(watched=result).verdict
     assert found is not None and found.code == "no-such-loader"
-    assert watched.whole(result, None).startswith("Nothing is shown: the script iterated 1 loader")
+    assert watched.whole(result, None).startswith("There is no loader 9, which --loader asks for: the script")

@@ -188,10 +188,25 @@ def test_a_rank_that_works_longer_is_told_from_one_that_waits() -> None:
 def test_uneven_tokens_are_said_where_samples_are_even(tokens: float, said: str) -> None:
     ranks = [_rank(0, 1), _rank(1, 1)]
     for number, each in enumerate((100.0, tokens)):
-        loader = replace(LOADER, training=True, samples=200, content=BatchContent(4.0, each))
+        loader = replace(LOADER, training=True, samples=200, batches=50, content=BatchContent(1.0, each))
         ranks[number] = replace(ranks[number], watched=replace(NOTHING, loaders=(loader,)))
     found = " ".join(_text(compared(2, ranks)).split())
     assert said in found and ("tokens" in found) == bool(said) and "loaded" not in found.replace(said, "")
+
+
+@pytest.mark.parametrize(("tokens", "wait", "said"), [(300.0, 1, True), (105.0, 1, False), (300.0, 21, False)])
+def test_longer_samples_explain_longer_work(tokens: float, wait: float, said: bool) -> None:
+    ranks = [_rank(0, 1), _rank(1, wait, 15.0)]
+    for number, each in enumerate((100.0, tokens)):
+        loader = replace(LOADER, training=True, samples=200, batches=50, content=BatchContent(1.0, 4 * each))
+        workers = (_worker(0, 1.0 + number, 1.0 + number),)  # longer, too, but nobody waits
+        ranks[number] = replace(ranks[number], watched=replace(NOTHING, loaders=(loader,), workers=workers))
+    found = compared(2, ranks)
+    assert (found.straggler, found.part) == (1, "work" if wait == 1 else "wait")
+    assert found.tokens == ((300.0, 100.0) if said else None) and (found.longer is None) == (wait == 1)
+    text = " ".join(_text(found).split())
+    longer = "A sample has 300 tokens there, and 100 on the other rank: that is more work for its model."
+    assert (longer in text) == said
 
 
 def test_a_rank_that_loads_the_batches_of_all_is_no_straggler() -> None:

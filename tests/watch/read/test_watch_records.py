@@ -14,6 +14,7 @@ from watching import script, watched
 from pipebench.watch.read.decoding import KINDS, decoded, read
 from pipebench.watch.read.gather import gather
 from pipebench.watch.record import bound_lines, device_lines, lines, program_lines, spent, trial_lines, worker_lines
+from pipebench.watch.record.read_lines import PlaceReads, ReadSums
 from pipebench.watch.record.record_file import encoded
 from pipebench.watch.record.recording import Settings
 from pipebench.watch.record.sample_calls import FunctionCalls, LineRun, LineRuns, SampleCalls
@@ -70,6 +71,7 @@ LINES: list[lines.Line] = [
     lines.SpanNotFound("train:load", "function"),
     worker_lines.WorkerGone(10, -9),
     worker_lines.KeptOpen(1),
+    ReadSums(1, 5, [PlaceReads('s3', 'bucket', 3, 900, 40, 1, 30, None, {300: 3})], True, 2),
     SampleCalls(
         1, 7, 90, [FunctionCalls("/me/a.py", "bank", 1, 9, "/me/a.py", 20, 2, 1, 50, 20, 3, 4, 800, False, True, 1)],
         80,

@@ -393,4 +393,4 @@ def test_percentiles() -> None:
 def test_a_loader_that_was_not_iterated_is_not_called_none_at_all() -> None:
     result = summarise(_run(), WatchOptions(loader=9), 0, 2.0)
     assert result.verdict == Verdict("no-such-loader", loader=9, loaders=1)
-    assert _text(result).startswith("Nothing is shown: the script iterated 1 loader, and --loader asks for number 9.\n")
+    assert _text(result).startswith("There is no loader 9, which --loader asks for: the script iterated 1 loader. They")

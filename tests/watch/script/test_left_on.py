@@ -41,6 +41,18 @@ def test_float16_on_a_cpu_without_instructions_for_it(monkeypatch, computes, dty
     assert [one["tools"] for one in found] == ["float16"] * told
 
 
+def test_a_model_in_float64() -> None:
+    model = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(4)]).double()
+    optimiser = torch.optim.SGD(model.parameters(), 0.0)
+    with watching() as seen:
+        for batch in DataLoader(torch.zeros(96, 256, dtype=torch.float64), 8):  # type: ignore[arg-type]
+            model(batch).sum().backward()
+            optimiser.step()
+    assert seen.result.account is not None
+    assert [one.code for one in seen.result.account.causes if one.code in ("float64", "left-on")] == ["float64"]
+    assert not [one for one in seen.result.notes if one.code == "tools-left-on"]
+
+
 @pytest.mark.parametrize(("flags", "computes"), [("fpu sse2 avx512_fp16", True), ("fpu sse2 avx512f", False)])
 def test_what_a_cpu_computes_is_in_its_flags(tmp_path: Path, flags: str, computes: bool) -> None:
     (tmp_path / "cpuinfo").write_text(f"processor: 0\nflags: {flags}\n")

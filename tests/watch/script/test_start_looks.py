@@ -1,5 +1,6 @@
 """Looks at the main thread before the first loop. Each waits until enough of them were made; no time is measured."""
 
+import importlib
 import os
 import sys
 import threading
@@ -38,6 +39,29 @@ def test_the_innermost_line_of_the_users_own_is_counted(looker):
     most = max(line.lines, key=lambda one: one.looks)
     assert most.function == "_until" and most.file == __file__
     assert sum(one.looks for one in line.lines) <= line.looks
+
+
+WAITS = "import sys, time\nuntil = sys.looker._looks + 20\nwhile sys.looker._looks < until:\n    time.sleep(0.001)\n"
+
+
+@pytest.mark.parametrize("place", ["site-packages", "own"])
+def test_what_a_library_imports_late_is_no_line_of_the_users(looker, tmp_path, monkeypatch, place):
+    """As `torch.optim.Adam(...)` does. What an import of the user's own runs is a line of that module."""
+    monkeypatch.setattr(sys, "looker", looker, raising=False)
+    monkeypatch.delitem(sys.modules, "heavy_part", raising=False)
+    (tmp_path / place).mkdir()
+    (tmp_path / place / "heavy_part.py").write_text(WAITS)
+    (tmp_path / place / "lazy_library.py").write_text("def make():\n    import heavy_part\n")
+    monkeypatch.syspath_prepend(tmp_path / place)
+    lazy_library = importlib.import_module("lazy_library")
+    looker.begin()
+    lazy_library.make()
+    looker.end()
+    (line,) = looker._recording.written
+    in_module = sum(one.looks for one in line.lines if one.file.endswith("heavy_part.py"))
+    assert (line.imports >= 15, in_module >= 15) == ((True, False) if place == "site-packages" else (False, True))
+    assert sum(one.looks for one in line.lines) + line.imports <= line.looks
+    del sys.modules["lazy_library"]
 
 
 def test_it_ends_once_and_begins_only_in_the_main_thread(looker):

@@ -55,6 +55,26 @@ def test_a_field_that_no_stage_passes_on(
     assert given and found == {"hr.jpg": KEPT, "lr.png": KEPT, "depth.png": DEPTH}
 
 
+class _Asks:
+    def __call__(self, sample: dict[str, Any]) -> Any:
+        return {"both": sample["hr.jpg"] + sample["small"], "depth.png": 1}
+
+
+@pytest.mark.parametrize(
+    "stages",
+    [
+        [wds.map(lambda sample: (sample["hr.jpg"], sample["lr.png"]))],
+        [wds.shuffle(4), wds.map(lambda sample: sample["hr.jpg"] + sample.get("lr.png")), wds.map(str.upper)],
+        [wds.rename(small="lr.png"), wds.map(_Asks()), wds.to_tuple("both", "depth.png"), wds.batched(2)],
+    ],
+)
+def test_a_field_that_a_function_does_not_ask_for(
+    stages: Any, patched: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, found = _counted(stages, tmp_path, monkeypatch)
+    assert given and found == {"hr.jpg": KEPT, "lr.png": KEPT, "depth.png": DEPTH}
+
+
 def test_what_a_stage_may_look_at_is_not_followed(
     patched: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
