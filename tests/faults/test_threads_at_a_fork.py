@@ -29,7 +29,7 @@ def test_what_records_has_no_lock():
 def test_a_thread_that_was_naming_a_stage():
     stages = Stages()
     stages.number("transform", "flip")
-    stages._kinds.append("collate")  # as far as the other thread had come
+    next(stages._numbers)  # as far as the other thread had come
     stages.all_again()  # what a forked process calls first
     assert stages.kind(stages.number("decode", "open")) == "decode"
 
