@@ -43,11 +43,13 @@ from advice_report import marked, report, sets
 from pipebench.advise.command import BUDGET_S, AdviseOptions, advise
 from pipebench.remedies.seen import without
 from pipebench.render.advice import named, verdict
+from pipebench.results.account import Cause
 from pipebench.results.advice import Advice, Finding, Snippet
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import WatchResult
 
 _PATCH = "advised.diff"
+_OUTSIDE = ("dataset-anew", "outside-loops", "before-loops", "after-loops")  # causes whose time is in no loop
 SCRIPTS = Path(__file__).parents[1] / "tests" / "advice"
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 Kind = tuple[Path, Sequence[str], Mapping[str, str]]
@@ -190,10 +192,18 @@ def _diagnosis(watched: WatchResult | None) -> list[dict[str, object]]:
     return [
         {
             "code": one.code, "unsure": one.unsure, "values": one.values,
-            "at_most": None if one.recoverable_s is None else without(watched, one.recoverable_s),
+            "at_most": None if one.recoverable_s is None else _at_most(watched, one),
         }
         for one in watched.account.causes
     ]  # fmt: skip
+
+
+def _at_most(watched: WatchResult, one: Cause) -> float:
+    """The speed-up if a cause took no time: of the loops, or of the whole run where it is outside of them."""
+    if one.code not in _OUTSIDE or watched.account is None:
+        return without(watched, one.recoverable_s or 0.0)
+    whole = watched.account.wall_s
+    return whole / max(0.01 * whole, whole - (one.recoverable_s or 0.0))
 
 
 def _foreseen(move: NextMove | None) -> dict[str, object] | None:

@@ -18,6 +18,7 @@ OTHERS = (
     "twentyfourth",
     "twentyfifth",
     "twentysixth",
+    "twentyseventh",
 )  # fmt: skip
 
 
