@@ -168,6 +168,10 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
         "let the model compute in float32, if its precision is enough: without double() and set_default_dtype, and "
         "with data of that type (NumPy makes float64 of what is not asked for otherwise)"
     ),
+    "compute-what-counts": lambda move: (
+        "compute the last layer only where targets count: with keep = labels != -100, the loss is "
+        "cross_entropy(head(hidden[keep]), labels[keep])"
+    ),
     "do-less-before": lambda move: f"do less before the first loop{at(move)}, or keep what it gives in a file",
     "pad-to-longest": lambda move: (
         f"pad each batch of loader {move.loader} to its longest sample (in collate_fn), not to a fixed length"

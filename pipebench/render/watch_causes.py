@@ -302,6 +302,11 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
         f"in float32, if that is precise enough{f', up to {seconds(one.saving_s)} less' * bool(one.saving_s)} "
         "(predicted, not tried)."
     ),
+    "ignored-targets": lambda one, values, part: (
+        f"{percent(values['ignored'])} of the targets of loader {one.loader} are -100, which the loss leaves out. But "
+        f"the last layer ({values['outputs']:,} outputs) computes all positions, which took about {part}."
+        + saving(one, "To compute only those that count", "up to")
+    ),
     "spans": lambda one, values, part: (
         f"Functions of --span took {part} in the loop; the longest is {values['function']}."
     ),

@@ -26,7 +26,7 @@ class BatchContent:
     the places for tokens that is padding. `frames` are those of video, and `sound_s` are seconds of sound.
     `unused_share` is the share of a sample's places, at the end of a table of integers or of sequences of known
     lengths, that is the same in all samples of a batch, as padding further than to the longest one is. `uneven_share`
-    is the share that is padding because another sample of the batch is longer.
+    is the share that is padding because another sample of the batch is longer. Of `targets`, `ignored_share` are -100.
     """
 
     samples: float
@@ -36,6 +36,8 @@ class BatchContent:
     sound_s: float | None = None
     unused_share: float | None = None
     uneven_share: float | None = None
+    targets: float | None = None
+    ignored_share: float | None = None
 
 
 @dataclass(frozen=True)

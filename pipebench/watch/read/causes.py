@@ -24,7 +24,16 @@ from pipebench.watch.read.host_use import worker_threads
 from pipebench.watch.read.in_vain import HALF, fields_in_vain, not_needed
 from pipebench.watch.read.known_move import with_slow_lines
 from pipebench.watch.read.locks import at_lock
-from pipebench.watch.read.loop_causes import callbacks, in_double, left_on, optimiser, padding, preparing, training
+from pipebench.watch.read.loop_causes import (
+    callbacks,
+    ignored_targets,
+    in_double,
+    left_on,
+    optimiser,
+    padding,
+    preparing,
+    training,
+)
 from pipebench.watch.read.moves import (
     LEAST_CORES,
     USED_UP,
@@ -346,8 +355,8 @@ KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
     left_on, given_by_each, start_up, dataset_anew, warming, validation, sampler, hand_off, _plain("pin", "pin"),
     _plain("host-to-device", "host-to-device", on_device=True), preparing, padding, callbacks, slower_steps,
     full_collections, optimiser, frozen_modules, unused_gradients, busy_threads, python_loops, in_python, spans,
-    many_operations, in_double, small_batches, fields_in_vain, few_threads, no_workers, competing, short_of_cores,
-    cores_taken, waiting, many_threads,
+    many_operations, in_double, ignored_targets, small_batches, fields_in_vain, few_threads, no_workers, competing,
+    short_of_cores, cores_taken, waiting, many_threads,
 )  # fmt: skip
 
 

@@ -78,7 +78,7 @@ def single(run: Run, loader: int) -> Literal["left", "whole"] | None:
 
 def content(found: Iterable[Content]) -> BatchContent | None:
     """What a batch holds on average; None if no batch showed anything but samples."""
-    batches, samples, tokens, slots, frames, seconds, columns, unused, uneven = map(
+    batches, samples, tokens, slots, frames, seconds, columns, unused, uneven, targets, ignored = map(
         sum, zip(Content(), *found, strict=True)
     )
     if not batches:
@@ -91,6 +91,8 @@ def content(found: Iterable[Content]) -> BatchContent | None:
         sound_s=seconds / batches or None,
         unused_share=unused / columns if columns else None,
         uneven_share=uneven / columns if columns else None,
+        targets=targets / batches or None,
+        ignored_share=ignored / targets if targets else None,
     )
 
 

@@ -19,10 +19,11 @@ from pipebench.watch.read.own_lines import seen_in_forward
 from pipebench.watch.read.prepared import ROW, idle_of, moved, prepared
 from pipebench.watch.read.slow_line import line_inside, slow_line
 from pipebench.watch.read.small_batches import of_few_samples
-from pipebench.watch.record.program_lines import GradientRows, LeftOn
+from pipebench.watch.record.program_lines import GradientRows, LastLayerWork, LeftOn
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
 
 _DOUBLE = "float64"
+_MOSTLY_IGNORED, _ALL = 0.5, 0.8  # of the targets: those that are left out, and rows that the last layer computes
 _FIRST = 0.2  # of training: a first iteration that is mentioned
 _LARGE_STEPS = 0.3  # of the loops
 _LARGE = 0.2  # of the loops: work before the model that is told also where workers would save little of it
@@ -53,6 +54,21 @@ def in_double(seen: Seen) -> Iterable[Cause]:
     if _DOUBLE in _always_on(seen.run):
         spent = seen.s("forward", "before-backward", "backward")
         yield Cause("float64", spent, None if seen.on_device else spent / 2)
+
+
+def ignored_targets(seen: Seen) -> Iterable[Cause]:
+    """A last layer that computes all positions, of which the loss leaves most out. Its part is that of its products."""
+    lines = [line for process in seen.run.of_script() for line in process.of(LastLayerWork)]
+    for one in seen.in_loop:
+        held = one.content
+        if not one.training or len(lines) != 1 or held is None or not held.targets or not held.ignored_share:
+            continue
+        (last,) = lines
+        if held.ignored_share < _MOSTLY_IGNORED or last.rows < _ALL * held.targets:
+            continue
+        spent = last.share * seen.s("forward", "before-backward", "backward", loader=one.loader)
+        values: dict[str, str | int | float] = {"ignored": held.ignored_share, "outputs": last.outputs}
+        yield Cause("ignored-targets", spent, held.ignored_share * spent, one.loader, values)
 
 
 def optimiser(seen: Seen) -> Iterable[Cause]:

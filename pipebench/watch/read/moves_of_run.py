@@ -19,6 +19,7 @@ _OF_RUN = {
     "validation": "load-validation-faster", "callbacks": "do-less-in-the-loop", "prepare": "prepare-in-workers",
     "python-loops": "vectorise", "own-lines": "less-python", "left-on": "switch-off",
     "many-operations": "fewer-operations", "float64": "compute-in-float32",
+    "ignored-targets": "compute-what-counts",
     "garbage-collection": "collect-less", "small-batches": "larger-batches", "few-threads": "more-threads",
     "many-threads": "fewer-torch-threads",
     "padding": "pad-to-longest", "unequal-lengths": "batch-by-length", "few-cores": "use-all-cores",

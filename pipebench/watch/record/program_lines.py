@@ -58,6 +58,15 @@ class LeftOn:
 
 
 @line
+class LastLayerWork:
+    """What the last layer before a cross entropy computes: see `script/head_work.py`."""
+
+    rows: int
+    outputs: int
+    share: float
+
+
+@line
 class GradientRows:
     """An optimiser over so many `numbers`, of which its `largest` parameter has so many, in `rows`.
 
@@ -141,5 +150,14 @@ class LastStep:
 
 
 ProgramLine: TypeAlias = (
-    ProgramStarted | RankFound | CoresAllowed | LeftOn | OwnSteps | LastStep | GradientRows | ProgramFailed | StartLooks
+    ProgramStarted
+    | RankFound
+    | CoresAllowed
+    | LeftOn
+    | LastLayerWork
+    | OwnSteps
+    | LastStep
+    | GradientRows
+    | ProgramFailed
+    | StartLooks
 )

@@ -115,7 +115,7 @@ class Content(NamedTuple):
     `slots` are the places for tokens in batches that say which of them are padding. `seconds` are those of sound. Of
     batches of integers, or of sequences whose lengths they tell, `columns` are the places of a sample, and `unused`
     those at the end that are the same in all. `uneven` are more places at the end of a sample, on average: those that
-    only longer samples use.
+    only longer samples use. Of `targets` in tables of integers, `ignored` are -100, which a cross entropy leaves out.
     """
 
     batches: int = 0
@@ -127,6 +127,8 @@ class Content(NamedTuple):
     columns: int = 0
     unused: int = 0
     uneven: float = 0.0
+    targets: int = 0
+    ignored: int = 0
 
 
 WorkerLine: TypeAlias = WorkerGone | KeptOpen | SampleCalls | LineRuns | ReadSums

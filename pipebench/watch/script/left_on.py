@@ -6,12 +6,12 @@ So does float16 on a CPU that has no instructions for it, as where autocast is w
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipebench.watch.record.program_lines import LeftOn
+from pipebench.watch.record.program_lines import LastLayerWork, LeftOn
 from pipebench.watch.record.recording import Recording
+from pipebench.watch.script.unused_gradients import UnusedGradients
 
 _AT = (3, 10, 23, 60, 137, 300)  # steps, at no regular distance: a profiler with a schedule records some of them only
 LAST = _AT[-1]
@@ -21,8 +21,8 @@ _HALF = ("avx512_fp16", "amx_fp16", "asimdhp", "fphp")  # flags of x86 and of AR
 class LeftOnTools:
     """Looks at these tools after some steps of the optimisers. From the second look on, writes which were always on."""
 
-    def __init__(self, recording: Recording, computed_in: Callable[[], str]) -> None:
-        self._recording, self._computed_in = recording, computed_in
+    def __init__(self, recording: Recording, gradients: UnusedGradients) -> None:
+        self._recording, self._gradients = recording, gradients
         self._steps = 0
         self._on: set[str] | None = None
 
@@ -33,9 +33,11 @@ class LeftOnTools:
 
     def _look(self) -> None:
         before, now = self._on, tools_on()
-        kind = self._computed_in()
+        kind = self._gradients.computed_in
         now |= {kind} if kind == "float64" or (kind == "float16" and not computes_half()) else set()
         self._on = now if before is None else before & now
+        if before is None and (last := self._gradients.last_layer) is not None:
+            self._recording.write(LastLayerWork(*last))
         if before:
             self._recording.write(LeftOn(sorted(self._on)))
 

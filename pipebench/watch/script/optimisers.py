@@ -29,7 +29,7 @@ class _Hooks:
     def __init__(self, loop: LoopPhases) -> None:
         self._loop = loop
         self._bare = LoopWithoutLoader(loop)
-        self._tools = left_on.LeftOnTools(loop.recording, lambda: loop.gradients.computed_in)
+        self._tools = left_on.LeftOnTools(loop.recording, loop.gradients)
         self._rows = gradient_rows.RowLooks(loop.recording)
         self._steps = 0
         self._first = 0  # the optimiser that was the first to step

@@ -24,6 +24,7 @@ from time import perf_counter_ns
 from typing import Any, NamedTuple, TypeAlias
 
 from pipebench.watch.record.from_handlers import forgiving
+from pipebench.watch.script.head_work import LastLayer, last_layer
 
 FEWEST = 8  # backwards from the first one whose graph told something to the last
 _MOST_NODES = 20_000  # of a graph: about 2 µs each
@@ -80,6 +81,7 @@ class UnusedGradients:
         self._kept: list[_Gradient] = []  # from the end of a backward to the begin of the next one
         self._not_before = self._backwards = 0
         self._told = False  # whether any graph told something
+        self.last_layer: LastLayer | None = None  # of the last graph
         self.computed_in = ""  # most of the last graph: float16 on a CPU, or float64
 
     @property
@@ -162,7 +164,7 @@ class UnusedGradients:
         if order is None:
             own.unclear = True
             return
-        self.computed_in = _computed_in(order)
+        self.computed_in, self.last_layer = _computed_in(order), last_layer(order)
         leaves = {node: node.variable for node in order if type(node).__name__ == _LEAF}
         stepped = _parameters(self._stepped)
         if not any(id(one) in stepped for one in leaves.values()):

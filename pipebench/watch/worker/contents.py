@@ -14,7 +14,7 @@ from typing import Any
 
 from pipebench.watch.record.worker_lines import Content, ToHandOver
 from pipebench.watch.worker.padded import padded_lengths
-from pipebench.watch.worker.tokens import are_integers, on_host, tokens_of
+from pipebench.watch.worker.tokens import are_integers, ignored_targets, on_host, tokens_of
 
 _SOUND = ("input_values", "waveform", "waveforms", "audio", "speech")
 _RATE = ("sampling_rate", "sample_rate")
@@ -81,9 +81,12 @@ def content_of(batch: Any) -> Content | None:
     found = None if tokens is None else Content(1, *tokens)
     if found is None and isinstance(batch, Mapping):
         found = _video(batch) or _sound(batch)
-    if found is None and columns:  # also where none is unused: the share is that of all batches
+    targets, ignored = ignored_targets(batch)
+    if found is None and (columns or ignored):  # also where none is unused: the share is that of all batches
         found = Content(1, samples_in(batch))
-    return found if found is None else found._replace(columns=columns, unused=unused, uneven=uneven)
+    return found if found is None else found._replace(
+        columns=columns, unused=unused, uneven=uneven, targets=targets, ignored=ignored
+    )  # fmt: skip
 
 
 def _unused(batch: Any) -> tuple[int, int, float]:

@@ -48,6 +48,18 @@ def tokens_of(batch: Any) -> Tokens | None:
     return packed or _unnamed([one for one in entries if not _is_nested(one)])
 
 
+def ignored_targets(batch: Any) -> tuple[int, int]:
+    """The numbers of the table of targets in a batch, and how many of them are -100: a cross entropy leaves these out.
+
+    Both are 0 where no table of integers has some.
+    """
+    entries = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, (tuple, list)) else ()
+    tables = [one for one in _held(entries) if are_integers(one) and _size(one) >= SHORTEST]
+    counts = ((int((one == _NO_TARGET).sum()), _size(one)) for one in tables)
+    ignored, targets = max(counts, default=(0, 0))
+    return (targets, ignored) if ignored else (0, 0)
+
+
 def on_host(found: Any) -> Any:
     """A tensor in the host's memory or a NumPy array; else None. To read one on a device would wait for the device."""
     tensor = getattr(sys.modules.get("torch"), "Tensor", ())

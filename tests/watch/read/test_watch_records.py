@@ -65,6 +65,7 @@ LINES: list[lines.Line] = [
     program_lines.ProgramFailed("ValueError: no"),
     program_lines.CoresAllowed([0, 2]),
     program_lines.LeftOn(["profiler"]),
+    program_lines.LastLayerWork(512, 8000, 0.4),
     program_lines.StartLooks(1, 9, 4, [trial_lines.LineLooks("a/train.py", "Rows.__init__", 7, "pandas.iterrows", 3)]),
     program_lines.OwnSteps([program_lines.OwnStep(0, 1, 2)]),
     program_lines.LastStep(9, 30, 5, 2, 4, 1),

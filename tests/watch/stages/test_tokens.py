@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pack_sequence
 
+from pipebench.watch.worker.contents import content_of
 from pipebench.watch.worker.tokens import Tokens, tokens_of
 
 LENGTHS = (32, 8, 16, 20)
@@ -96,3 +97,22 @@ def test_tokens_that_a_batch_shows(batch: Any, expected: Tokens) -> None:
 )
 def test_what_shows_no_tokens(batch: Any) -> None:
     assert tokens_of(batch) is None
+
+
+LABELS = torch.full((4, 32), -100)
+LABELS[:, 3:7] = TEXTS[:, 3:7]
+
+
+@pytest.mark.parametrize(
+    ("batch", "told"),
+    [
+        ({"input_ids": TEXTS, "labels": LABELS}, (128, 112)),
+        ((TEXTS.numpy(), LABELS.numpy()), (128, 112)),
+        ((torch.rand(4, 32, 8), LABELS), (128, 112)),
+        ({"input_ids": TEXTS, "labels": TEXTS}, (0, 0)),
+        ((TEXTS, LABELS[0, :8]), (0, 0)),
+    ],
+)
+def test_targets_that_a_cross_entropy_leaves_out(batch: Any, told: tuple[int, int]) -> None:
+    found = content_of(batch)
+    assert (found is not None and (found.targets, found.ignored)) == told
