@@ -15,6 +15,11 @@ from pipebench.render.watch_notes import sentence
 from pipebench.results.watched import Note
 from pipebench.watch.script import left_on
 
+tells_types = pytest.mark.skipif(
+    not hasattr(torch.ones(1, requires_grad=True).sum().grad_fn, "_input_metadata"),
+    reason="this torch does not tell in which type an operation of a graph was computed",
+)
+
 
 def _in_half(monkeypatch: pytest.MonkeyPatch, computes: bool, dtype: torch.dtype) -> list[Any]:
     """A training in such an autocast, on a CPU that computes float16 by itself or not."""
@@ -32,6 +37,7 @@ def _in_half(monkeypatch: pytest.MonkeyPatch, computes: bool, dtype: torch.dtype
     return [*said, *(note.values for note in seen.result.notes if note.code == "tools-left-on")]
 
 
+@tells_types
 @pytest.mark.parametrize(
     ("computes", "dtype", "told"),
     [(False, torch.float16, True), (True, torch.float16, False), (False, torch.bfloat16, False)],
@@ -41,6 +47,7 @@ def test_float16_on_a_cpu_without_instructions_for_it(monkeypatch, computes, dty
     assert [one["tools"] for one in found] == ["float16"] * told
 
 
+@tells_types
 def test_a_model_in_float64() -> None:
     model = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(4)]).double()
     optimiser = torch.optim.SGD(model.parameters(), 0.0)
