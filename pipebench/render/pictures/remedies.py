@@ -94,12 +94,15 @@ def _size(one: Finding) -> float:
     return found.speedup if found else one.change.predicted or 0.0
 
 
+_OF_WORKERS = ("stage", "cores-used-up")  # causes that may hold what training waits for their cores
+
+
 def _savings(account: Account) -> Iterator[Picture]:
     saved: dict[str, float] = {}
     for one in account.rows:
         if one.reason and one.recoverable_s:
             saved[one.reason] = saved.get(one.reason, 0.0) + one.recoverable_s
-    _give_late(account, saved)
+    _as_the_verdict(account, saved)
     found = sorted(saved.items(), key=lambda pair: -pair[1])
     found = [pair for pair in found if pair[1] >= 0.005 * account.wall_s]
     if not found:
@@ -117,13 +120,18 @@ def _savings(account: Account) -> Iterator[Picture]:
     )
 
 
-def _give_late(account: Account, saved: dict[str, float]) -> None:
-    """Batches that are received late wait for busy workers: faster loading saves that, as the verdict says."""
+def _as_the_verdict(account: Account, saved: dict[str, float]) -> None:
+    """What else faster loading saves, as the verdict says.
+
+    Batches that are received late wait for busy workers, and training waits for the cores that these use.
+    """
     late = {one.loader: float(one.values["late_s"]) for one in account.causes if "late_s" in one.values}
-    moved = min(sum(late.values()), saved.get("smaller-hand-off", 0.0))
-    if moved and "faster-loading" in saved:
-        saved["faster-loading"] += moved
-        saved["smaller-hand-off"] -= moved
+    if late and "faster-loading" in saved:
+        saved["faster-loading"] += sum(late.values())
+        saved["smaller-hand-off"] = max(0.0, saved.get("smaller-hand-off", 0.0) - sum(late.values()))
+    cores = {one.loader: float(one.values.get("core_s", 0.0)) for one in account.causes if one.code in _OF_WORKERS}
+    if sum(cores.values()):
+        saved["faster-loading"] = saved.get("faster-loading", 0.0) + sum(cores.values())
 
 
 def _bars(sheet: Sheet, account: Account, found: Sequence[tuple[str, float]]) -> float:
