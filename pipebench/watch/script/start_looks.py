@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from time import perf_counter_ns
 from types import CodeType, FrameType
+from typing import Any
 
 from pipebench.watch.record.kernel_counts import OURS
 from pipebench.watch.record.own_code import line_reached, owner
@@ -46,10 +47,11 @@ class StartLooker:
             return
         self._began = perf_counter_ns()
         self._runs = True
+        self._stop, self._gone = _thread.allocate_lock(), _thread.allocate_lock()  # a thread that ended holds its own
         self._stop.acquire()
         self._gone.acquire()
         pauses_at_forks(self)
-        _thread.start_new_thread(self._look_on, (threading.get_ident(),))
+        _thread.start_new_thread(self._look_on, (threading.get_ident(), self._stop, self._gone))
 
     def end(self) -> None:
         """Ends the looks, and writes what they found."""
@@ -63,17 +65,17 @@ class StartLooker:
 
     pause = end  # before a fork
 
-    def _look_on(self, thread: int) -> None:
+    def _look_on(self, thread: int, stop: Any, gone: Any) -> None:
         native = threading.get_native_id()
         OURS.add(native)
         try:
-            while self._recording.on and not self._stop.acquire(timeout=self._wait_s()):
+            while self._recording.on and not stop.acquire(timeout=self._wait_s()):
                 self._note(sys._current_frames().get(thread))
         except Exception as error:
             self._recording.fault("looking at the start of the script", error)
         finally:
             OURS.discard(native)
-            self._gone.release()
+            gone.release()
 
     def _note(self, frame: FrameType | None) -> None:
         """Counts one look. What a library imports late, as in `Adam(...)`, is no work of the line that calls it."""

@@ -76,6 +76,13 @@ def test_it_ends_once_and_begins_only_in_the_main_thread(looker):
     assert len(looker._recording.written) == 1
 
 
+def test_they_can_begin_again(looker):
+    for times in (1, 2):
+        looker.begin()
+        looker.end()
+        assert len(looker._recording.written) == times
+
+
 def test_looks_end_before_a_fork(looker):
     looker.begin()
     _until(looker, 1)
