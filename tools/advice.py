@@ -41,7 +41,7 @@ from advice_plants import SETS
 from advice_report import marked, report, sets
 
 from pipebench.advise.command import BUDGET_S, AdviseOptions, advise
-from pipebench.remedies.seen import without
+from pipebench.remedies.seen import without, without_share
 from pipebench.render.advice import named, verdict
 from pipebench.results.account import Cause
 from pipebench.results.advice import Advice, Finding, Snippet
@@ -202,8 +202,7 @@ def _at_most(watched: WatchResult, one: Cause) -> float:
     """The speed-up if a cause took no time: of the loops, or of the whole run where it is outside of them."""
     if one.code not in _OUTSIDE or watched.account is None:
         return without(watched, one.recoverable_s or 0.0)
-    whole = watched.account.wall_s
-    return whole / max(0.01 * whole, whole - (one.recoverable_s or 0.0))
+    return without_share((one.recoverable_s or 0.0) / watched.account.wall_s)
 
 
 def _foreseen(move: NextMove | None) -> dict[str, object] | None:

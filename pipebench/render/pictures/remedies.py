@@ -20,6 +20,7 @@ from pipebench.results.report import Report
 from pipebench.units import percent, seconds, seconds_scale
 
 _MOST = 14  # rows
+_OF_WORKERS = ("stage", "cores-used-up")  # causes that may hold what training waits for their cores
 _KEY = "Filled: tried on this run, with its interval. Hollow: predicted."
 _SAVES = {
     "persistent-workers": "workers that stay",
@@ -92,9 +93,6 @@ def _words(one: Finding) -> str:
 def _size(one: Finding) -> float:
     found = one.gain or one.predicted
     return found.speedup if found else one.change.predicted or 0.0
-
-
-_OF_WORKERS = ("stage", "cores-used-up")  # causes that may hold what training waits for their cores
 
 
 def _savings(account: Account) -> Iterator[Picture]:

@@ -11,17 +11,13 @@ import platform
 from collections.abc import Mapping
 from posixpath import join, normpath
 
-from pipebench.watch.record.mounts import Mount, mounts, of_path
+from pipebench.watch.record.mounts import NO_STORAGE, Mount, mounts, of_path
 from pipebench.watch.record.reads import OTHERS, Place
 
 # A wait for a file of these is a sleep that no signal ends; a thread that sleeps otherwise in a read waits for a FIFO.
 _LOCAL = frozenset({
     "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "overlay", "tmpfs", "ramfs", "squashfs", "erofs",
     "iso9660", "vfat", "exfat", "ntfs3",
-})  # fmt: skip
-_NO_STORAGE = frozenset({
-    "proc", "sysfs", "cgroup", "cgroup2", "devpts", "devtmpfs", "mqueue", "debugfs", "tracefs", "securityfs", "bpf",
-    "fuse.lxcfs",
 })  # fmt: skip
 # The numbers of calls whose first argument is a descriptor: read, pread64, readv, preadv, preadv2, getdents64, fstat.
 _BY_DESCRIPTOR: Mapping[str, frozenset[int]] = {
@@ -62,7 +58,7 @@ class FileWaits:
             found = self._mount(pid, number, given)
         except (OSError, ValueError, IndexError):  # it is gone, or this kernel tells less
             return None
-        if found is None or found.kind in _NO_STORAGE or (asleep and found.kind in _LOCAL):
+        if found is None or found.kind in NO_STORAGE or (asleep and found.kind in _LOCAL):
             return None
         return found.kind, found.point
 

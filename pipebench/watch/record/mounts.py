@@ -7,6 +7,11 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+# File systems of the kernel's own tables and devices: no data is stored there.
+NO_STORAGE = frozenset({
+    "proc", "sysfs", "cgroup", "cgroup2", "devpts", "devtmpfs", "mqueue", "debugfs", "tracefs", "securityfs", "bpf",
+    "fuse.lxcfs",
+})  # fmt: skip
 _ESCAPED = re.compile(rb"\\([0-7]{3})")  # as mountinfo writes a space
 
 

@@ -57,6 +57,11 @@ def is_wrapper(function: Any) -> bool:
     return str(getattr(getattr(function, "__code__", None), "co_filename", "")).startswith(HIDDEN)
 
 
+def is_unseen(function: Any) -> bool:
+    """Whether this function is one of ours itself, and not a function of the script's that has our code in it."""
+    return bool(getattr(getattr(function, "__code__", None), "co_filename", "") == HIDDEN)
+
+
 def is_ours(frame_file: str) -> bool:
     return frame_file.startswith((HIDDEN, _PACKAGE))
 

@@ -59,7 +59,10 @@ class LeftOn:
 
 @line
 class LastLayerWork:
-    """What the last layer before a cross entropy computes: see `script/head_work.py`."""
+    """What the last layer before a cross entropy computes: see `script/head_work.py`.
+
+    So many `rows` of so many `outputs`: that is the `share` of what all products of matrices multiply.
+    """
 
     rows: int
     outputs: int

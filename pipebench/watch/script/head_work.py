@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+from pipebench.watch.record.program_lines import LastLayerWork
 
 _LOSSES = ("NllLossBackward0", "NllLoss2DBackward0")
 _PRODUCTS = {  # of matrices: the names of the sizes that they save
@@ -18,15 +20,7 @@ _CONVOLUTIONS = "ConvolutionBackward0"
 _FAR = 8  # nodes from the loss to its last layer: softmax, views, casts
 
 
-class LastLayer(NamedTuple):
-    """So many `rows` of so many `outputs`, and their `share` of what all products of matrices multiply."""
-
-    rows: int
-    outputs: int
-    share: float
-
-
-def last_layer(nodes: Sequence[Any]) -> LastLayer | None:
+def last_layer(nodes: Sequence[Any]) -> LastLayerWork | None:
     """The last layer before the cross entropy in a graph; None if there is none, or if its share is not known."""
     names = [type(one).__name__ for one in nodes]
     losses = [one for one, name in zip(nodes, names, strict=True) if name in _LOSSES]
@@ -37,7 +31,7 @@ def last_layer(nodes: Sequence[Any]) -> LastLayer | None:
     if not found or not all(sizes):
         return None
     rows, _, outputs = found
-    return LastLayer(rows, outputs, math.prod(found) / sum(math.prod(one) for one in sizes))
+    return LastLayerWork(rows, outputs, math.prod(found) / sum(math.prod(one) for one in sizes))
 
 
 def _layer_of(loss: Any) -> Any:

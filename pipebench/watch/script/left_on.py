@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pipebench.watch.record.program_lines import LastLayerWork, LeftOn
+from pipebench.watch.record.program_lines import LeftOn
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.script.unused_gradients import UnusedGradients
 
@@ -37,7 +37,7 @@ class LeftOnTools:
         now |= {kind} if kind == "float64" or (kind == "float16" and not computes_half()) else set()
         self._on = now if before is None else before & now
         if before is None and (last := self._gradients.last_layer) is not None:
-            self._recording.write(LastLayerWork(*last))
+            self._recording.write(last)
         if before:
             self._recording.write(LeftOn(sorted(self._on)))
 

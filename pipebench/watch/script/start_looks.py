@@ -38,7 +38,6 @@ class StartLooker:
         self._lines: Counter[OwnLine] = Counter()
         self._looks = self._imports = 0
         self._began = perf_counter_ns()
-        self._stop, self._gone = _thread.allocate_lock(), _thread.allocate_lock()
         self._runs = False
 
     def begin(self) -> None:

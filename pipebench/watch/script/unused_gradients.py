@@ -24,7 +24,8 @@ from time import perf_counter_ns
 from typing import Any, NamedTuple, TypeAlias
 
 from pipebench.watch.record.from_handlers import forgiving
-from pipebench.watch.script.head_work import LastLayer, last_layer
+from pipebench.watch.record.program_lines import LastLayerWork
+from pipebench.watch.script.head_work import last_layer
 
 FEWEST = 8  # backwards from the first one whose graph told something to the last
 _MOST_NODES = 20_000  # of a graph: about 2 µs each
@@ -81,7 +82,7 @@ class UnusedGradients:
         self._kept: list[_Gradient] = []  # from the end of a backward to the begin of the next one
         self._not_before = self._backwards = 0
         self._told = False  # whether any graph told something
-        self.last_layer: LastLayer | None = None  # of the last graph
+        self.last_layer: LastLayerWork | None = None  # of the last graph
         self.computed_in = ""  # most of the last graph: float16 on a CPU, or float64
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipebench.watch.record.exclusive_time import local, stages, timed
 from pipebench.watch.record.media import MEDIA
-from pipebench.watch.record.patches import HIDDEN, Patches, unseen
+from pipebench.watch.record.patches import Patches, is_unseen, unseen
 from pipebench.watch.stages import iterables, media_calls, remote_reads, transforms, webdataset
 from pipebench.watch.stages.shrunk import noted
 
@@ -60,7 +60,7 @@ def watch_module(patches: Patches, module: ModuleType) -> None:
     name = module.__name__
     for function, kind, reads in FUNCTIONS.get(name, ()):
         plain = getattr(module, function, None)
-        if callable(plain) and getattr(getattr(plain, "__code__", None), "co_filename", "") != HIDDEN:
+        if callable(plain) and not is_unseen(plain):
             own = noted(name, function, timed(plain, stages.number(kind, function, reads)))
             patches.replace(module, function, own)
     for function in _CALLED.get(name, ()):
@@ -80,7 +80,7 @@ def _watch_called(patches: Patches, module: Any, path: str) -> None:
     holder, _, name = path.rpartition(".")
     owner = getattr(module, holder, None) if holder else module
     plain = getattr(owner, name, None)
-    if not callable(plain) or getattr(getattr(plain, "__code__", None), "co_filename", "") == HIDDEN:
+    if not callable(plain) or is_unseen(plain):
         return
     own = timed(plain, stages.number("transform", path if holder else f"{module.__name__}.{path}"))
 
@@ -102,7 +102,7 @@ def _watch_open(patches: Patches, module: Any) -> None:
     from anywhere.
     """
     plain = module.open
-    if getattr(getattr(plain, "__code__", None), "co_filename", "") == HIDDEN:
+    if is_unseen(plain):
         return
     read = timed(plain, stages.number("read", "Image.open"))
     decode = timed(plain, stages.number("decode", "Image.open"))

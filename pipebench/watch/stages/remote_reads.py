@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pipebench.watch.record.from_handlers import forgiving
-from pipebench.watch.record.patches import HIDDEN, Patches, unseen
+from pipebench.watch.record.patches import Patches, is_unseen, unseen
 from pipebench.watch.record.reads import Place, retries
 from pipebench.watch.stages import stored_objects
 from pipebench.watch.stages.timed_reads import GCSFS, attempts, first_of, of_url, size_of, timed_open, timed_read
@@ -46,10 +46,6 @@ def of_system(system: Any, path: Any) -> Place | None:
     return protocol, first_of(protocol, path.partition("://")[2] or path.lstrip("/"))
 
 
-def _is_ours(function: Any) -> bool:
-    return getattr(getattr(function, "__code__", None), "co_filename", "") == HIDDEN
-
-
 def watch_files(patches: Patches, module: Any) -> None:
     """Times the fetches of each class of fsspec's buffered files, from its first object on, and `open`."""
     base, known = module.AbstractBufferedFile, set()
@@ -73,7 +69,7 @@ def _watch_file(patches: Patches, kind: type) -> None:
     """Before the first object of a class is made: its cache then holds the method that is timed."""
     for name in (*_FETCHES, *(("read",) if kind.__name__ in _STREAMS else ())):
         owner = next((one for one in kind.__mro__ if name in vars(one)), None)
-        if owner is None or owner.__name__ == _BUFFERED or _is_ours(vars(owner)[name]):
+        if owner is None or owner.__name__ == _BUFFERED or is_unseen(vars(owner)[name]):
             continue
         if callable(vars(owner)[name]):
             before = _size_before if name == "_fetch_all" else None

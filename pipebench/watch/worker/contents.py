@@ -14,7 +14,7 @@ from typing import Any
 
 from pipebench.watch.record.worker_lines import Content, ToHandOver
 from pipebench.watch.worker.padded import padded_lengths
-from pipebench.watch.worker.tokens import are_integers, ignored_targets, on_host, tokens_of
+from pipebench.watch.worker.tokens import are_integers, ignored_targets, on_host, tokens_of, turned
 
 _SOUND = ("input_values", "waveform", "waveforms", "audio", "speech")
 _RATE = ("sampling_rate", "sample_rate")
@@ -84,9 +84,9 @@ def content_of(batch: Any) -> Content | None:
     targets, ignored = ignored_targets(batch)
     if found is None and (columns or ignored):  # also where none is unused: the share is that of all batches
         found = Content(1, samples_in(batch))
-    return found if found is None else found._replace(
-        columns=columns, unused=unused, uneven=uneven, targets=targets, ignored=ignored
-    )  # fmt: skip
+    if found is None:
+        return None
+    return found._replace(columns=columns, unused=unused, uneven=uneven, targets=targets, ignored=ignored)
 
 
 def _unused(batch: Any) -> tuple[int, int, float]:
@@ -129,7 +129,7 @@ def _uneven(table: Any, columns: Sequence[int], unused: int) -> float:
         return 0.0
     equal = table == padding
     if columns[0]:  # from the end; to take a list of columns would take ten times as long
-        equal = equal.flip(1) if hasattr(equal, "flip") else equal[:, ::-1]
+        equal = turned(equal)
     runs: list[int] = equal.cumprod(1).sum(1).tolist()
     if int(equal.sum()) != sum(runs) or len(set(runs)) < _LENGTHS:
         return 0.0

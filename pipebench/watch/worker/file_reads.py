@@ -41,9 +41,6 @@ _OPEN = "open"
 _ARRAY = "fromfile"  # NumPy reads through a copy of the descriptor
 _NAMES = frozenset({"read", "read1", "readinto", "readinto1", "readline", "readlines", "readall", _OPEN, _ARRAY})
 _BUFFERED = (io.BufferedReader, io.BufferedRandom)
-_NO_STORAGE = frozenset(
-    {"proc", "sysfs", "cgroup", "cgroup2", "devpts", "devtmpfs", "debugfs", "tracefs", "fuse.lxcfs"}
-)
 _IMPORTS = "<frozen importlib"
 
 
@@ -244,8 +241,8 @@ class Mounts:
             return self._of[told.st_dev]
         on = self._on(told.st_dev)
         path = os.readlink(f"/proc/self/fd/{number}") if len(on) != 1 else ""
-        found = on[0] if len(on) == 1 else mounts.of_file(self._mounts, told.st_dev, path)
-        place = (found.kind, found.point) if found is not None and found.kind not in _NO_STORAGE else None
+        found = mounts.of_file(self._mounts, told.st_dev, path)
+        place = (found.kind, found.point) if found is not None and found.kind not in mounts.NO_STORAGE else None
         if len(on) == 1 and len(self._of) < _EVENTS:
             self._of[told.st_dev] = place
         return place

@@ -22,7 +22,7 @@ def padded_lengths(entries: Sequence[Any]) -> tuple[int, list[int]] | None:
     """
     floats = [one for one in entries if "float" in str(getattr(one, "dtype", "")) and len(one.shape) in _AXES]
     lengths = [found for one in entries if (found := lengths_in(one))] if floats else []
-    for table in sorted(floats, key=lambda one: -_size(one)):
+    for table in sorted(floats, key=lambda one: -size(one)):
         for axis in _AXES[len(table.shape)]:
             places = int(table.shape[axis])
             for each in lengths:
@@ -31,7 +31,7 @@ def padded_lengths(entries: Sequence[Any]) -> tuple[int, list[int]] | None:
     return None
 
 
-def _size(table: Any) -> int:
+def size(table: Any) -> int:
     return math.prod(map(int, table.shape))
 
 

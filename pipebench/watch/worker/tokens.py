@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pipebench.watch.worker.padded import SHORTEST, agree, lengths_in
+from pipebench.watch.worker.padded import SHORTEST, agree, lengths_in, size
 
 _NAMES = ("input_ids", "tokens", "token_ids", "src_tokens")
 _MASK = "attention_mask"
@@ -54,8 +54,8 @@ def ignored_targets(batch: Any) -> tuple[int, int]:
     Both are 0 where no table of integers has some.
     """
     entries = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, (tuple, list)) else ()
-    tables = [one for one in _held(entries) if are_integers(one) and _size(one) >= SHORTEST]
-    counts = ((int((one == _NO_TARGET).sum()), _size(one)) for one in tables)
+    tables = [one for one in _held(entries) if are_integers(one) and size(one) >= SHORTEST]
+    counts = ((int((one == _NO_TARGET).sum()), size(one)) for one in tables)
     ignored, targets = max(counts, default=(0, 0))
     return (targets, ignored) if ignored else (0, 0)
 
@@ -85,19 +85,19 @@ def _named(batch: Mapping[Any, Any]) -> Tokens | None:
     ids = on_host(found)
     if ids is None or not are_integers(ids) or not 1 <= len(ids.shape) <= 3:
         return None
-    size, samples = _size(ids), int(ids.shape[0]) if len(ids.shape) > 1 else 1
+    places, samples = size(ids), int(ids.shape[0]) if len(ids.shape) > 1 else 1
     mask = on_host(batch.get(_MASK))
     masked = mask is not None and tuple(mask.shape) == tuple(ids.shape)
     if not masked and len(ids.shape) == 2 and (told := _with_lengths([ids], _held(batch.values()))):
         return told
     if samples == 1 and not masked and (sequences := _sequences(batch, ids)):
-        return Tokens(sequences, size)
-    return Tokens(samples, int((mask != 0).sum()) if masked else size, size if masked else 0)
+        return Tokens(sequences, places)
+    return Tokens(samples, int((mask != 0).sum()) if masked else places, places if masked else 0)
 
 
 def _sequences(batch: Mapping[Any, Any], ids: Any) -> int:
     """How many sequences are packed into one row of tokens, by their bounds or their positions; 0: not told."""
-    each = (_within(on_host(batch[name]), _size(ids)) for name in _BOUNDS if name in batch)
+    each = (_within(on_host(batch[name]), size(ids)) for name in _BOUNDS if name in batch)
     return next(filter(None, each), 0) or _begun(on_host(batch.get(_POSITIONS)), ids)
 
 
@@ -114,7 +114,7 @@ def _length(one: Any) -> int:
     if isinstance(one, (list, tuple)):
         return len(one) if one and type(one[0]) is int else 0
     held = on_host(one)
-    return _size(held) if held is not None and are_integers(held) and len(held.shape) == 1 else 0
+    return size(held) if held is not None and are_integers(held) and len(held.shape) == 1 else 0
 
 
 def _is_packed(one: Any) -> bool:
@@ -130,7 +130,7 @@ def _packed(one: Any) -> Tokens | None:
     if _is_packed(one):
         data, sizes = on_host(one.data), on_host(one.batch_sizes)
         whole = data is not None and sizes is not None and are_integers(data) and len(data.shape) == 1
-        return Tokens(int(sizes[0]), _size(data)) if whole else None
+        return Tokens(int(sizes[0]), size(data)) if whole else None
     if not _is_nested(one) or one.device.type != "cpu" or not are_integers(one):
         return None
     values = one.values() if str(one.layout) == "torch.jagged" else None
@@ -141,7 +141,7 @@ def _unnamed(entries: Sequence[Any]) -> Tokens | None:
     """What entries without a name show."""
     held = _held(entries)
     tables = [one for one in held if are_integers(one) and len(one.shape) == 2 and one.shape[1] >= SHORTEST]
-    tables = [one for one in tables if int(one.max()) > 1] if all(map(_size, tables)) else []
+    tables = [one for one in tables if int(one.max()) > 1] if all(map(size, tables)) else []
     return _with_lengths(tables, held) or _with_targets(tables) or _in_one_row(held)
 
 
@@ -155,11 +155,11 @@ def _with_lengths(tables: Sequence[Any], held: Sequence[Any]) -> Tokens | None:
     """Of tokens in rows, padded at one end, whose lengths or mask stand beside them."""
     for table in tables:
         rows, places = map(int, table.shape)
-        for turned in (False, True):
-            ids = _turned(table) if turned else table
+        for from_end in (False, True):
+            ids = turned(table) if from_end else table
             for one in held:
-                mask = turned and len(getattr(one, "shape", ())) == 2
-                lengths = lengths_in(_turned(one) if mask else one)
+                mask = from_end and len(getattr(one, "shape", ())) == 2
+                lengths = lengths_in(turned(one) if mask else one)
                 if lengths and len(lengths) == rows and agree(ids, 1, lengths):
                     return Tokens(rows, sum(lengths), rows * places)
     return None
@@ -171,21 +171,21 @@ def _with_targets(tables: Sequence[Any]) -> Tokens | None:
         if tuple(ids.shape) == tuple(targets.shape):
             known, given = targets[:, :-1], ids[:, 1:]
             if bool(((known == given) | (known == _NO_TARGET)).all()) and bool((given != given[:1, :1]).any()):
-                return Tokens(int(ids.shape[0]), _size(ids))
+                return Tokens(int(ids.shape[0]), size(ids))
     return None
 
 
 def _in_one_row(held: Sequence[Any]) -> Tokens | None:
     """Of sequences that stand one after the other in one row, with their bounds, or each token's place in its own."""
     rows = [one for one in held if are_integers(one) and (len(one.shape) == 1 or tuple(one.shape[:-1]) == (1,))]
-    for ids in sorted(rows, key=_size, reverse=True):
+    for ids in sorted(rows, key=size, reverse=True):
         for one in rows:
-            if one is not ids and (sequences := _within(one, _size(ids)) or _begun(one, ids)):
-                return Tokens(sequences, _size(ids)) if int(ids.max()) >= _WORDS else None
+            if one is not ids and (sequences := _within(one, size(ids)) or _begun(one, ids)):
+                return Tokens(sequences, size(ids)) if int(ids.max()) >= _WORDS else None
     return None
 
 
-def _within(bounds: Any, size: int) -> int:
+def _within(bounds: Any, places: int) -> int:
     """How many sequences these bounds make of a row: they begin at 0, grow, and end at its end; 0: they do not.
 
     Bags of a few features have such bounds, too, so sequences are long on average, and not all as long.
@@ -194,28 +194,22 @@ def _within(bounds: Any, size: int) -> int:
         return 0
     told = bounds.tolist()
     lengths = [after - before for before, after in itertools.pairwise(told)]
-    like_bounds = told[0] == 0 and told[-1] == size and min(lengths) > 0
-    return len(lengths) if like_bounds and size >= SHORTEST * len(lengths) and len(set(lengths)) > 1 else 0
+    like_bounds = told[0] == 0 and told[-1] == places and min(lengths) > 0
+    return len(lengths) if like_bounds and places >= SHORTEST * len(lengths) and len(set(lengths)) > 1 else 0
 
 
 def _begun(positions: Any, ids: Any) -> int:
     """How many sequences begin in a row, by the place of each token in its sequence; 0: these are no such places."""
-    if positions is None or not are_integers(positions) or _size(positions) != _size(ids) or _size(ids) < SHORTEST:
+    if positions is None or not are_integers(positions) or size(positions) != size(ids) or size(ids) < SHORTEST:
         return 0
     places = positions.reshape(-1)
     begins = places == 0
     if not bool(begins[0]) or not bool((begins[1:] | (places[1:] == places[:-1] + 1)).all()):
         return 0
     sequences = int(begins.sum())
-    return sequences if sequences > 1 and _size(ids) >= SHORTEST * sequences else 0
+    return sequences if sequences > 1 and size(ids) >= SHORTEST * sequences else 0
 
 
-def _turned(table: Any) -> Any:
+def turned(table: Any) -> Any:
+    """A table with its last column first."""
     return table.flip(1) if hasattr(table, "flip") else table[:, ::-1]
-
-
-def _size(one: Any) -> int:
-    size = 1
-    for length in one.shape:
-        size *= int(length)
-    return size

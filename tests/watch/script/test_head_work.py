@@ -10,7 +10,8 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
 from pipebench import watching
-from pipebench.watch.script.head_work import LastLayer, last_layer
+from pipebench.watch.record.program_lines import LastLayerWork
+from pipebench.watch.script.head_work import last_layer
 from pipebench.watch.script.unused_gradients import _children_first
 
 B, T, D, V = 4, 16, 8, 50
@@ -18,7 +19,7 @@ LABELS = torch.full((B, T), -100)
 LABELS[:, :4] = 7
 
 
-def _found(loss: Any) -> LastLayer | None:
+def _found(loss: Any) -> LastLayerWork | None:
     order = _children_first([loss.grad_fn])
     assert order is not None
     return last_layer(order)
@@ -32,7 +33,7 @@ def _loss(logits: Any) -> Any:
 def test_all_positions_and_their_share(bias: bool) -> None:
     body, head = torch.nn.Linear(D, D), torch.nn.Linear(D, V, bias=bias)
     found = _found(_loss(head(torch.relu(body(torch.rand(B, T, D))))))
-    assert found == LastLayer(B * T, V, D * V / (D * V + D * D))
+    assert found == LastLayerWork(B * T, V, D * V / (D * V + D * D))
 
 
 def test_where_only_those_that_count_are_computed_there_are_fewer_rows() -> None:
@@ -44,14 +45,14 @@ def test_where_only_those_that_count_are_computed_there_are_fewer_rows() -> None
 def test_with_classes_before_places() -> None:
     head = torch.nn.Linear(D, V)
     found = _found(F.cross_entropy(head(torch.rand(B, T, D)).transpose(1, 2), LABELS))
-    assert found is not None and found[:2] == (B * T, V)
+    assert found is not None and (found.rows, found.outputs) == (B * T, V)
 
 
 def test_in_autocast() -> None:
     head = torch.nn.Linear(D, V)
     with torch.autocast("cpu", torch.bfloat16):
         found = _found(_loss(head(torch.rand(B, T, D))))
-    assert found is not None and found[:2] == (B * T, V)
+    assert found is not None and (found.rows, found.outputs) == (B * T, V)
 
 
 def test_what_does_not_tell() -> None:
