@@ -17,6 +17,8 @@ def callbacks(values: Any, part: str) -> str:
         return _length(values, part)
     what = "" if "needed" in values else " (callbacks, logging, metrics)"
     said = f"Work in the loop besides training{what} took {part}.{_most(values)}{_inside(values)}"
+    if "models" in values:
+        said += " A model runs there, after the backward: for the same batch, the output of the first forward may do."
     if values.get("idle_s"):
         said += f" Meanwhile the device had no training to do for {seconds(values['idle_s'])}."
     if "early_s" in values:

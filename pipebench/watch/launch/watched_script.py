@@ -140,7 +140,7 @@ class WatchedScript:
     def _looks_by(self, looker: LoopLooker) -> None:
         looker.before_first = self.start_looker.end
         looker.early, looker.gradients = self.loop.early, self.loop.gradients
-        looker.trains = self.loop.trains.__contains__
+        looker.trains, looker.again = self.loop.trains.__contains__, self.loop.again
         self.loop.gradients.walks = True
 
     def _number_of(self, iterator: Any) -> int | None:

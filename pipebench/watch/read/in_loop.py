@@ -70,7 +70,7 @@ class Apart:
 
     `file`, `line`, `function` and `by` are where most of the callbacks are (see `Where`), or with `less` the largest
     part of them, less than half. `rests`: there, the loop needs no core, but waits, as looks that followed each other
-    say.
+    say. `models`: there, a model runs once more.
     """
 
     device: float
@@ -82,6 +82,7 @@ class Apart:
     by: str = ""
     less: bool = False
     rests: bool = False
+    models: bool = False
 
 
 def told_apart(run: Run, loader: int) -> Apart | None:
@@ -102,7 +103,7 @@ def told_apart(run: Run, loader: int) -> Apart | None:
     whole = sum(one.looks for one in others)
     where = innermost(most, [one for kind, one in kinds if kind != "device"], lines, whole)
     less, rests = 2 * most.looks < whole, surely_rests(most)
-    return Apart(*shares, where.file, where.line, where.function, where.by, less, rests)
+    return Apart(*shares, where.file, where.line, where.function, where.by, less, rests, models_run(most))
 
 
 def place_besides(run: Run, loader: int) -> dict[str, str | int | float]:
@@ -117,7 +118,9 @@ def place_besides(run: Run, loader: int) -> dict[str, str | int | float]:
     most = max(places, key=lambda one: one.looks, default=None)
     if most is None or looks < _FEWEST_OF_PLACE or turns < FEWEST_TURNS or kind_of(most, turns) == "device":
         return {}
-    return as_values(*innermost(most, every, lines, looks)) if surely_most(most.looks, looks) else {}
+    if not surely_most(most.looks, looks):
+        return {}
+    return as_values(*innermost(most, every, lines, looks)) | ({"models": 1} if models_run(most) else {})
 
 
 def _own_lines_as_one(places: Sequence[PlaceLooks]) -> list[PlaceLooks]:
@@ -226,7 +229,7 @@ def with_neighbours(places: Sequence[PlaceLooks]) -> Iterable[PlaceLooks]:
         yield one if one.ns else one._replace(ns=ns[key], cpu_ns=cpu_ns[key])
 
 
-_SUMS = ("looks", "turns", "ns", "cpu_ns")
+_SUMS = ("looks", "turns", "ns", "cpu_ns", "models")
 
 
 def kind_of(place: PlaceLooks, turns: int, idle: float | None = None) -> Kind:
@@ -236,11 +239,18 @@ def kind_of(place: PlaceLooks, turns: int, idle: float | None = None) -> Kind:
     """
     if needs_core(place) if idle is None else idle >= _IDLE:
         return "callbacks"
+    if models_run(place):
+        return "callbacks"
     words = [word for name in place.functions for word in words_of(name)]
     each = place.turns >= _EACH * turns * (1 - math.exp(-place.looks / turns))
     if not each or _any(words, _CALLBACKS):
         return "callbacks"
     return "device" if not words or _any(words, _TRAINING) else "unsure"
+
+
+def models_run(place: PlaceLooks) -> bool:
+    """Whether a model runs in most looks at a place, which is after the backward."""
+    return 2 * place.models > place.looks
 
 
 def needs_core(place: PlaceLooks) -> bool:

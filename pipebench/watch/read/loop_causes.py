@@ -191,7 +191,7 @@ def _called(seen: Seen, apart: Sequence[tuple[float, Apart]], saved: float | Non
     unsure = sum(s * told.unsure for s, told in apart) > 0.5 * spent and not seen.on_device
     values = _idle(seen) | ({"even": 1} if unsure else {}) | as_values(most.file, most.line, most.function, most.by)
     values |= {"rests": 1} if most.rests else {}
-    values |= {"less": 1} if most.less else {}
+    values |= ({"less": 1} if most.less else {}) | ({"models": 1} if most.models else {})
     values |= {"length": 1} if asks_length(values) else {}
     values |= _inside(seen, values)
     if "title" in values and float(values["line_share"]) >= _MOST:

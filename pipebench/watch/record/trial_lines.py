@@ -56,7 +56,7 @@ class PlaceLooks(NamedTuple):
     after that call and before the backward: the clock takes that for forward, too. Both are true below the optimiser's
     last step in a loop without a loader: there, an iteration begins with that step. The first `own` of the functions
     are the user's. In loops that have not trained so far, `apart` is true where Python was at work besides the model:
-    see `works_apart`.
+    see `works_apart`. In `models` of the looks, a model ran there once more, after the backward of the iteration.
     """
 
     line: int
@@ -70,6 +70,7 @@ class PlaceLooks(NamedTuple):
     after: bool = False
     own: int = 0
     apart: bool = False
+    models: int = 0
 
 
 class ModuleLooks(NamedTuple):

@@ -86,8 +86,7 @@ class AroundLoop:
         inner.outside_looks += self.looks
         inner.outside_ns += self.ns
         between.turns += 1
-        for key, one in list(self.found.items()):
-            between.found.setdefault(key, PlaceCount()).add(one)
+        between.include(self.found)
 
     def drop(self) -> None:
         self.found, self.looks, self.ns = {}, 0, 0

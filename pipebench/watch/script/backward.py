@@ -30,6 +30,7 @@ def watched_backward(loop: LoopPhases, function: Callable[..., Any]) -> Callable
         if compiling() or not (here := loop.here).open or (this := loop.spend(FORWARD, unnamed=FORWARD)) is None:
             return function(*args, **kwargs)
         this.trained = True
+        loop.again.clear()
         loop.device.backward_of(args[0] if args else kwargs.get("tensors"))
         if this is here.bare:
             loop.recording.guarded("finding a loop without a loader", loop.at_backward)

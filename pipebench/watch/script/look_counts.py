@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import CodeType
+from types import CodeType, FrameType
 from typing import NamedTuple
 
 from pipebench.watch.record.own_code import owner, plain_name
@@ -48,11 +48,11 @@ class PlaceCount:
     """What looks at one place found."""
 
     def __init__(self) -> None:
-        self.looks = self.turns = self.ns = self.cpu_ns = 0
+        self.looks = self.turns = self.ns = self.cpu_ns = self.models = 0
         self.last = -1
 
     def add(self, other: PlaceCount) -> None:
-        for name in ("looks", "turns", "ns", "cpu_ns"):
+        for name in ("looks", "turns", "ns", "cpu_ns", "models"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
@@ -90,7 +90,7 @@ class OfLoader:
     ) -> LoopLooks:
         """What is written of the loop. `modules` are those that stay as they are, and those with unused gradients."""
         places = [
-            PlaceLooks(key.line, list(key.functions), one.looks, one.turns, one.ns, one.cpu_ns, *key[2:])
+            PlaceLooks(key.line, list(key.functions), one.looks, one.turns, one.ns, one.cpu_ns, *key[2:], one.models)
             for key, one in list(self.found.items())
         ]
         lines, drawn, *others = (
@@ -99,6 +99,17 @@ class OfLoader:
         )
         looks = self.forward_looks, self.later_looks, *modules, lines, collected, *self.graphs.take(), drawn
         return LoopLooks(loader, self.file, self.turns, places, *looks, self.outside_looks, self.outside_ns, *others)
+
+    def note_later(self, place: Place, frame: FrameType | None, loop: int, trains: bool) -> None:
+        """Counts a look that is not before a backward. `loop` is the frame of the loop, by identity."""
+        self.later_looks += place.models
+        if place.models and not trains:
+            self.calling.update(code for code, _ in place.path)
+        self.graphs.note(frame, loop)
+
+    def include(self, found: Mapping[Key, PlaceCount]) -> None:
+        for key, one in list(found.items()):
+            self.found.setdefault(key, PlaceCount()).add(one)
 
     def count_forward(self, at_work: OwnLine | None, inner: OwnLine | None) -> None:
         """Counts a look between the model's first call and the backward, with its lines: see `LoopLooks`."""

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
-from pipebench.watch.record.kernel_counts import OURS, core_wait_ns, thread_now
+from pipebench.watch.record.kernel_counts import OURS
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import BETWEEN
@@ -44,6 +44,7 @@ from pipebench.watch.script.look_counts import (
 from pipebench.watch.script.loop_place import (
     Around,
     Place,
+    called_from,
     leaves_after,
     leaves_before,
     loop_of,
@@ -57,6 +58,7 @@ from pipebench.watch.script.loop_place import (
 from pipebench.watch.script.own_line import OwnLine, innermost_line, line_of_sampler, own_line, works_apart
 from pipebench.watch.script.own_python import placed
 from pipebench.watch.script.switching import Switching
+from pipebench.watch.script.thread_clock import ThreadClock
 from pipebench.watch.script.unused_gradients import UnusedGradients
 
 OFTEN_S = 0.01  # between two looks, on average
@@ -87,6 +89,7 @@ class LoopLooker:
         self.early: Callable[[int], bool] = lambda loader: False
         self.trains: Callable[[int], bool] = lambda loader: False
         self.gradients = UnusedGradients()
+        self.again: dict[Key, PlaceCount] = {}  # what met a model after a backward; a further backward empties it
         self._switching = Switching()
         self.others, self.collected = BusyThreads(recording, self._switching), FullCollections()
         self._loop: Loop | None = None
@@ -95,8 +98,7 @@ class LoopLooker:
         self._backwards = 0
         self._turn, self._came, self._turn_s = 0, 0.0, math.inf  # when the last iteration began, and how long it took
         self._thread: int | None = None
-        self._clock: int | None = None
-        self._native = 0
+        self._clock: ThreadClock | None = None
         self._process = 0
         self._stop, self._gone = _thread.allocate_lock(), _thread.allocate_lock()
         self._on = self._runs = False
@@ -175,6 +177,9 @@ class LoopLooker:
             self.write()
         self._turn, self._came, self._turn_s = self._turn + 1, now, now - self._came
         self.collected.loader = loader
+        if self.again and self._loop is not None:  # the iteration that ends has no further backward
+            self._of[self._loop.loader].include(self.again)
+            self.again.clear()
         if loop is None:
             self._loop = None
             return
@@ -230,11 +235,9 @@ class LoopLooker:
 
     def _begin(self) -> None:
         self._thread, self._process, self._on = threading.get_ident(), os.getpid(), True
-        clock: Any = getattr(time, "pthread_getcpuclockid", None)
-        self._clock = clock(self._thread) if clock is not None else None
-        self._native = threading.get_native_id()
+        self._clock = ThreadClock()
         self.before_first()
-        self.others.follow(self._thread, self._native)
+        self.others.follow(self._thread, self._clock.native)
         pauses_at_forks(self)
 
     def _look_on(self, stop: Any, gone: Any) -> None:
@@ -265,7 +268,7 @@ class LoopLooker:
         """Waits for the next look. True: there is none, because looks are to end."""
         self._due = self._used = 0
         with contextlib.suppress(OSError):  # the thread has ended
-            self._used = self._needed_ns() + int(seconds * 1e9)
+            self._used = (self._clock.needed_ns() if self._clock is not None else 0) + int(seconds * 1e9)
             self._due = time.perf_counter_ns() + int(seconds * 1e9)
         (self._switching.back if self.others.met else self._switching.soon)()
         self.others.sleeps(seconds)
@@ -299,17 +302,19 @@ class LoopLooker:
         if loop is None or inner is None or own is None or key is None or place is None:
             self._before = None
         elif loop.loader == inner.loader:
-            if self._count(own.found, loop, key, again) and not again:
+            later = place.models and not key.early and loop.loader != BETWEEN
+            if self._count(self.again if later else own.found, loop, key, again, place.models) and not again:
                 own.count_inner(key, place.path)
         elif self._count(self._around.found, loop, key, again) and not again:
             self._around.count(passed_ns)
 
-    def _count(self, found: dict[Key, PlaceCount], loop: Loop, key: Key, again: bool) -> bool:
-        """Counts a look at this place, if there is room for it."""
+    def _count(self, found: dict[Key, PlaceCount], loop: Loop, key: Key, again: bool, models: bool = False) -> bool:
+        """Counts a look at this place, if there is room for it. `models`: it met a model there."""
         now = cpu = -1
-        with contextlib.suppress(OSError):  # the thread has ended since
-            cpu, now = self._needed_ns(), time.perf_counter_ns()
-        if now < 0 or (len(found) >= MOST_PLACES and key not in found):
+        if self._clock is not None:
+            with contextlib.suppress(OSError):  # the thread has ended since
+                cpu, now = self._clock.needed_ns(), time.perf_counter_ns()
+        if self._clock is None or now < 0 or (len(found) >= MOST_PLACES and key not in found):
             self._before = None
             return False
         began = key._replace(functions=key.functions[:1], own=0, apart=False)
@@ -320,16 +325,17 @@ class LoopLooker:
         one = found.setdefault(key, PlaceCount())
         if not again:
             one.looks += 1
+            one.models += models
             one.turns += one.last != loop.turn
             one.last = loop.turn
-        if self._clock is None:
+        if not self._clock.known:
             return True
         if self._due and (late := now - self._due) > _LATE_NS:
             one.ns += late
-            one.cpu_ns += late if self._is_ready() else max(0, cpu - self._used)  # if it needed a core before, too
+            one.cpu_ns += late if self._clock.is_ready() else max(0, cpu - self._used)  # if it needed one before
         elif before is not None and same:
             one.ns += now - before[2]
-            one.cpu_ns += now - before[2] if self._is_ready() else cpu - before[3]
+            one.cpu_ns += now - before[2] if self._clock.is_ready() else cpu - before[3]
         return True
 
     def _found(self, inner: Loop | None, frame: FrameType | None) -> tuple[Loop | None, Place | None]:
@@ -353,12 +359,8 @@ class LoopLooker:
             return
         if place is None:
             count_line(own.drawn, line_of_sampler(frame))
-            return
-        if not self.early(loop.loader):
-            own.later_looks += place.models
-            if place.models and not self.trains(loop.loader):
-                own.calling.update(code for code, _ in place.path)
-            own.graphs.note(frame, loop.frame)
+        elif not self.early(loop.loader):
+            own.note_later(place, frame, loop.frame, self.trains(loop.loader))
         elif place.models:
             own.frozen.note(module_calls(frame, loop.frame), self.gradients)
 
@@ -375,15 +377,14 @@ class LoopLooker:
         leaves = leaves_before(place.path, own.model) if forward and not (trains or place.models) else None
         if leaves is not None:
             return told(own, place, leaves, early=True)
-        late = leaves_after(place.path, own.trained) if forward and not trains else None
+        models = place.models and not place.torchs
+        late = leaves_after(place.path, own.trained) if forward and (models or not trains) else None
         if late is not None:
             return told(own, place, late, early=True)._replace(after=True)
         if loop.loader == BETWEEN:
             return told(own, place, 0, early=False)
-        if not (forward or trains):
-            if self.trains(loop.loader):
-                return Key(place.line, place.functions, own=own_calls(place.path, 0))
-            return told(own, place, 0, early=False)._replace(apart=self._apart)
+        if not forward and (models or not trains):
+            return self._besides(loop.loader, own, place)
         if forward and place.models:
             note_first(own.model, own.met, place.path, loop.turn)
         own.sought = forward and not own.model
@@ -391,10 +392,8 @@ class LoopLooker:
             own.count_forward(*self._lines)
         return after_model(own, place) if forward else None
 
-    def _is_ready(self) -> bool:
-        """Whether the thread runs, or could: its wait for a core counts once it is over."""
-        return thread_now(self._native)[0] == "R"
-
-    def _needed_ns(self) -> int:
-        """The nanoseconds in which the thread of the loop has used a core so far, or waited for one."""
-        return time.clock_gettime_ns(self._clock) + core_wait_ns(self._native) if self._clock is not None else 0
+    def _besides(self, loader: int, own: OfLoader, place: Place) -> Key | None:
+        if self.trains(loader):
+            functions = called_from(place.path, 0) if place.models else place.functions
+            return Key(place.line, functions, own=own_calls(place.path, 0))
+        return None if place.models else told(own, place, 0, early=False)._replace(apart=self._apart)

@@ -103,6 +103,7 @@ class Place(NamedTuple):
     """The line of the loop, what it calls, and whether that is training for certain.
 
     `path` has the lines from the loop inwards. `models` says that the last one calls a model, which is training too.
+    `torchs`: torch's own code for training runs, as the backward or an optimiser's step, in a model or not.
     `python`: see `own_python`.
     `in_step` says that torch's optimiser has called code of others: its closure, or the step of an optimiser of theirs.
     """
@@ -114,6 +115,7 @@ class Place(NamedTuple):
     models: bool
     in_step: bool = False
     python: bool = False
+    torchs: bool = False
 
 
 def place_in(frame: FrameType, loop: int, inside: range | None = None) -> Place | None:
@@ -131,7 +133,7 @@ def place_in(frame: FrameType, loop: int, inside: range | None = None) -> Place 
                 return None
             path.append(line)
             functions = tuple(reversed(names[-_MOST_NAMES:]))
-            return Place(line[1], functions, tuple(reversed(path)), trains or models, models, in_step)
+            return Place(line[1], functions, tuple(reversed(path)), trains or models, models, in_step, torchs=trains)
         if _elsewhere(one.f_code):
             return None
         prepares |= any(part in file for part in _PREPARES)

@@ -90,6 +90,7 @@ class LoopPhases:
         self.trains: set[int] = set()  # loaders whose loop came to a backward
         self.without_loader: Callable[[int], object] = lambda number: None  # called in each turn of such a loop
         self.at_backward: Callable[[], object] = lambda: None  # called before each backward of such a loop
+        self.again: dict[Any, Any] = {}  # looks at the present iteration that only count if no other backward comes
         self._together: set[tuple[int, int]] = set()
 
     def spend(self, phase: int, unnamed: int = OTHER) -> Pass | None:

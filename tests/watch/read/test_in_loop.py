@@ -8,7 +8,7 @@ import pytest
 from planted_runs import TRAINS, Planted, said
 
 from pipebench.watch.read.gather import Process, Run, ShownTime
-from pipebench.watch.read.in_loop import Apart, kind_of, told_apart
+from pipebench.watch.read.in_loop import Apart, kind_of, place_besides, told_apart
 from pipebench.watch.record.lines import Line, LoopLooks, ProcessStarted
 from pipebench.watch.record.trial_lines import PlaceLooks
 from pipebench.watch.script.loop_looks import _AGAIN_S, OFTEN_S, RARELY_S
@@ -35,6 +35,8 @@ def _place(*functions: str, looks: int = 150, turns: int = 48, cpu: float = 0.0,
         (_place("accelerator_step", turns=10), "callbacks"),
         (_place(cpu=0.9), "callbacks"),  # it computes, so it is no wait
         (_place(looks=20, turns=17), "device"),  # so short that looks miss it in most iterations
+        (_place("train_step")._replace(models=100), "callbacks"),  # a model runs there once more
+        (_place("train_step")._replace(models=50), "device"),
     ],
 )
 def test_a_place_is_told_by_its_names_and_by_how_often_it_is_reached(place: PlaceLooks, kind: str) -> None:
@@ -50,6 +52,15 @@ def test_shares_are_those_of_the_looks() -> None:
     found = told_apart(Run([Process([ProcessStarted(1, "script", 0), *lines])], ShownTime(), (1,)), 1)
     assert found is not None and (found.device, found.callbacks, found.unsure) == (0.75, 0.25, 0.0)
     assert (found.file, found.line, found.function) == ("train.py", 12, "Client.report")
+
+
+@pytest.mark.parametrize(("looks", "models"), [(48, 1), (24, 0), (0, 0)])
+def test_a_model_that_runs_after_the_backward_is_told_with_its_place(looks: int, models: int) -> None:
+    place = _place("accuracy", looks=48, line=24, cpu=0.9)._replace(models=looks)
+    run = Run([Process([ProcessStarted(1, "script", 0), *_looks(_place(looks=12), place)])], ShownTime(), (1,))
+    found = told_apart(run, 1)
+    assert found is not None and (found.line, found.function, found.models) == (24, "accuracy", bool(models))
+    assert place_besides(run, 1).get("models", 0) == models
 
 
 def test_looks_that_never_followed_each_other_are_told_by_those_in_the_same_function() -> None:

@@ -117,11 +117,11 @@ def test_lines_that_are_slow_by_the_same_are_told_together(lines: list[LineLooks
     assert (told.get("slow_line"), told.get("line_share"), told.get("title")) == found
 
 
-def _besides(function: str, *lines: LineLooks) -> Planted:
+def _besides(function: str, *lines: LineLooks, models: int = 0) -> Planted:
     run = Planted()
     run.loader(**{**TRAINS, "other": 600}, cpu=1500)
     run.worker(busy=0.1, cpu=1.0)
-    place = PlaceLooks(76, [function], 50, 50, 50_000_000, 49_000_000, own=1)
+    place = PlaceLooks(76, [function], 50, 50, 50_000_000, 49_000_000, own=1, models=models)
     run.lines.append(LoopLooks(1, "a/byol.py", 60, [place], besides=list(lines)))
     return run
 
@@ -147,8 +147,17 @@ def test_other_work_may_come_less_often_and_its_line_is_named(monkeypatch: pytes
     assert "Inside, 80 % is byol.py:6. Doing it less often, or at less cost, could save about 600 ms" in text
     told = next_move(move_of_run(None, account.causes, 4)) or ""
     assert told.startswith("Next: do the work besides training (main.<locals>.report, called in byol.py:76) less often")
+    assert "A model runs there" not in text
     (one,) = (one for one in _besides("helper", LOADS).account().causes if one.code == "callbacks")
     assert "slow_line" not in one.values  # that line is in another function
+
+
+def test_a_model_that_runs_once_more_in_each_iteration_is_told() -> None:
+    text = said(_besides("accuracy", models=50).account())
+    assert (
+        "Most of it: accuracy, called in byol.py:76. A model runs there, after the backward: for the same batch, the "
+        "output of the first forward may do." in text
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 import torch
 from looked_at import Client, Model, iteration, made_up_recording, seen_from_outside
 
-from pipebench.watch.script import loop_looks
+from pipebench.watch.script import loop_looks, thread_clock
 from pipebench.watch.script.loop_looks import RARELY_S, LoopLooker
 from pipebench.watch.script.loop_place import own_calls, place_in
 
@@ -54,8 +54,8 @@ def test_a_place_has_the_functions_that_the_loop_calls(looker):
 def test_a_look_that_comes_late_is_of_the_line_that_it_finds(looker, took_ms, needed_ms, found_ms, monkeypatch):
     now = SimpleNamespace(ns=0, needed=0)
     monkeypatch.setattr(loop_looks.time, "perf_counter_ns", lambda: now.ns)
-    monkeypatch.setattr(looker.of, "_needed_ns", lambda: now.needed)
-    monkeypatch.setattr(loop_looks, "thread_now", lambda thread: ("S", 0))
+    monkeypatch.setattr(loop_looks.ThreadClock, "needed_ns", lambda clock: now.needed)
+    monkeypatch.setattr(loop_looks.ThreadClock, "is_ready", lambda clock: False)
 
     def acquire(timeout):
         now.ns, now.needed = now.ns + took_ms * 1_000_000, now.needed + needed_ms * 1_000_000
@@ -79,8 +79,8 @@ def test_a_late_look_at_a_thread_that_is_ready_and_has_no_core_found_no_wait(loo
     """What it waits for a core counts in the kernel once that is over."""
     now = SimpleNamespace(ns=0)
     monkeypatch.setattr(loop_looks.time, "perf_counter_ns", lambda: now.ns)
-    monkeypatch.setattr(loop_looks, "thread_now", lambda thread: ("R", 0))
-    monkeypatch.setattr(looker.of, "_needed_ns", lambda: 0)
+    monkeypatch.setattr(loop_looks.ThreadClock, "is_ready", lambda clock: True)
+    monkeypatch.setattr(loop_looks.ThreadClock, "needed_ns", lambda clock: 0)
 
     def acquire(timeout):
         now.ns += 300_000_000
@@ -197,12 +197,12 @@ def test_the_loops_of_several_loaders_are_apart_and_passes_are_added(looker):
 @pytest.mark.parametrize(("state", "needed"), [("S", 8), ("R", 10)])
 def test_a_second_look_only_tells_of_the_core(looker, monkeypatch, state, needed):
     """The clocks move by 5, 3 and 1 ns with each look: time, use of a core, and waits for one that are over."""
-    monkeypatch.setattr(loop_looks, "thread_now", lambda thread: (state, 0))
+    monkeypatch.setattr(thread_clock, "thread_now", lambda thread: (state, 0))
     monkeypatch.setattr(looker.of.others, "look", lambda loader, frames: None)
     wall, core, waited = iter(range(0, 100, 5)), iter(range(0, 100, 3)), iter(range(100))
     monkeypatch.setattr(loop_looks.time, "perf_counter_ns", lambda: next(wall))
     monkeypatch.setattr(loop_looks.time, "clock_gettime_ns", lambda clock: next(core))
-    monkeypatch.setattr(loop_looks, "core_wait_ns", lambda thread: next(waited))
+    monkeypatch.setattr(thread_clock, "core_wait_ns", lambda thread: next(waited))
 
     def looks():
         looker.of._look()

@@ -13,6 +13,7 @@ import pytest
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from pipebench import watching
+from pipebench.watch.script.thread_clock import ThreadClock
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +89,7 @@ def test_what_a_look_has_met_is_freed_where_it_returns(looker: Any, monkeypatch:
     """A look lets other threads run while it reads what the kernel counts. The function that it met returns then."""
     looked, returned, freed_by = threading.Event(), threading.Event(), list[int]()
 
-    def needed_ns() -> int:
+    def needed_ns(clock: ThreadClock) -> int:
         looked.set()
         returned.wait(60)
         return 0
@@ -97,7 +98,7 @@ def test_what_a_look_has_met_is_freed_where_it_returns(looker: Any, monkeypatch:
         other.start()
         looked.wait(60)
 
-    monkeypatch.setattr(looker.of, "_needed_ns", needed_ns)
+    monkeypatch.setattr(ThreadClock, "needed_ns", needed_ns)
     other = threading.Thread(target=looker.of._look)
     looker.of.came(1, sys._getframe())
     function(Held(freed_by))

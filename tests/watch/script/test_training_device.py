@@ -75,7 +75,7 @@ def _trained() -> TrainingDevice:
     this = SimpleNamespace(device=IdleDevice(TrainingDevice()))
     here = SimpleNamespace(bare=None, open=[this], backward=False)
     gradients = SimpleNamespace(walks=False)
-    loop: Any = SimpleNamespace(device=found, here=here, spend=lambda *_, **__: this, gradients=gradients)
+    loop: Any = SimpleNamespace(device=found, here=here, spend=lambda *_, **__: this, gradients=gradients, again={})
     loop.line_counts = SimpleNamespace(stop=lambda: None)
     watched_backward(loop, lambda *_: None)(torch.zeros(1).as_subclass(Loss))
     return found
