@@ -42,7 +42,7 @@ HOUSE = {
     "exclusive_time last_sample recording line_counter sampling thread_pools memory positions mounts profilers",
     "watch.stages": "labels transforms hidden_errors fields keys_read webdataset helpers in_place called iterables "
     "shrunk media_calls timed_reads stored_objects remote_reads library_calls held_modules finding_transforms",
-    "watch.worker": "kept_open file_reads pickling stack_place padded tokens contents draws fingerprints "
+    "watch.worker": "reachable kept_open file_reads pickling stack_place padded tokens contents draws fingerprints "
     "repeated_calls line_counts batch_sums standins fetching",
     "watch.script": "made dividing nested_columns held_models described lost_workers wait_parts arrivals "
     "training_device device_idle main_thread own_steps passes head_work unused_gradients line_counts phases backward "
@@ -57,8 +57,8 @@ HOUSE = {
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described begins device_idle like_a_device in_loop together settled chains all_made "
     "collectives bound bound_of_ranks known_row known_files known_arrays known_table known_lines lines_around "
-    "opened_again reads needless drilled line_runs hand_off script_cpu costs over_time loop_clock host_use known_move "
-    "moves moves_of_run locks prepared account verdict waiting stalls series each_loader growing "
+    "opened_again reads needless drilled line_runs hand_off script_cpu costs over_time pauses loop_clock host_use "
+    "known_move moves moves_of_run locks prepared account verdict waiting stalls series each_loader growing "
     "of_causes one_worker slow_line drawn_lines full_collections cores_taken pass_causes once given_by_each in_vain "
     "small_batches torch_threads after_model own_lines small_steps beside_model untrained loop_causes "
     "without_workers warming slower_steps frozen_modules busy_threads causes notes summary one_of_ranks "

@@ -8,6 +8,7 @@ import math
 from collections.abc import Collection, Sequence
 
 from pipebench.watch.read.gather import Place, Process, Run, loaders_found
+from pipebench.watch.read.pauses import pauses
 from pipebench.watch.record.lines import FetchSums, PassBegun
 from pipebench.watch.record.spent import END_OF_PASS, TimeSpent
 
@@ -15,6 +16,7 @@ from pipebench.watch.record.spent import END_OF_PASS, TimeSpent
 class LoopClock:
     """A clock that stands still while no loop over the loader runs: between passes, and in a validation inside them.
 
+    So it does in an iteration that is far longer than others, as one that compiles, once the workers have no more room.
     A loop of `in_loop` inside a pass over this loader is a part of that pass, as is one over a loader in step with it.
     What no line of the script's process covers counts as it is. So does everything if no line names the loader, as of
     older records, or of a loop in another thread.
@@ -40,10 +42,12 @@ class LoopClock:
             for line, within in zip(lines, inside, strict=True)
         ]
         self._told = [0, *itertools.accumulate(spent)]
+        self._pauses = pauses(run, loader) if lines else []
 
     def ns(self, begin: float, end: float) -> float:
         """The time of the loops from `begin` to `end`, all in nanoseconds, of the monotonic clock."""
-        return max(0.0, self._at(end) - self._at(begin))
+        paused = sum(one.ns for one in self._pauses if begin < one.end <= end)
+        return max(0.0, self._at(end) - self._at(begin) - paused)
 
     def s(self, begin: float, end: float) -> float:
         """The same in seconds."""

@@ -117,9 +117,9 @@ class Loaders:
     def _look_at_files(self, loader: Any, number: int, start_method: str) -> None:
         """In the first pass over a loader of which more workers may share what is open by now."""
         few = start_method == "none" or (start_method == "fork" and read(loader, "num_workers") == 1)
-        first = self.passes[number] < 0 and few
-        own = first and kept_open.may_share(standins.behind(read(loader, "dataset")), read(loader, "worker_init_fn"))
-        self.held_open = kept_open.Held(self.recording, number) if own else None
+        dataset = standins.behind(read(loader, "dataset"))
+        own = self.passes[number] < 0 and few and kept_open.may_share(dataset, read(loader, "worker_init_fn"))
+        self.held_open = kept_open.Held(self.recording, number, dataset) if own else None
 
     def _watch_functions(self) -> None:
         """Those of the main module exist by now."""

@@ -20,6 +20,7 @@ from pipebench.watch.record.positions import Positions, moved, positions, receiv
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.worker_lines import KeptOpen
 from pipebench.watch.stages.finding_transforms import has_attributes
+from pipebench.watch.worker.reachable import descriptors
 
 _FETCHES = 3  # the first ones: a look takes some microseconds for each open file
 _MOST = 500  # open files
@@ -32,11 +33,17 @@ _DEEPEST = 4  # datasets in datasets
 
 
 class Held:
-    """The files and connections that were open before a loader's first pass, and whether its batches read them."""
+    """The files and connections that were open before a loader's first pass, and whether its batches read them.
 
-    def __init__(self, recording: Recording, loader: int) -> None:
+    What a connection receives may be an answer to somebody else, as to the loop. So only those count that the dataset
+    can reach, unless it was seen to read another one.
+    """
+
+    def __init__(self, recording: Recording, loader: int, dataset: Any) -> None:
         self._recording, self._loader = recording, loader
-        self._known = {*positions(), *received()}
+        connections, reached = received(), descriptors(within(dataset))
+        self._known = {*positions(), *connections}
+        self._others = {one for one in connections if one[0] not in reached}
         self._left, self._received = _FETCHES if len(self._known) <= _MOST else 0, 0
         self._before: tuple[Positions, Positions] = {}, {}
         self._read = False
@@ -63,7 +70,8 @@ class Held:
             sys.setprofile(None)
         self._left -= 1
         files, connections = self._before
-        self._received += moved(connections, received())
+        mine = {key: at for key, at in connections.items() if key not in self._others}
+        self._received += moved(mine, received())
         if self._read or moved(files, positions()) or self._received >= _OFTEN:
             self._left = 0
             recording.write(KeptOpen(self._loader))

@@ -191,3 +191,27 @@ def test_workers_without_data_are_idle() -> None:
     (cause,) = [one for one in result.account.causes if one.loader == 1]
     assert cause.code == "uneven-workers" and cause.values["others_busy"] == pytest.approx(0.001)
     assert result.next_move.action == "spread-evenly"
+
+
+@pytest.mark.parametrize(("first_ms", "batches", "share"), [(10, 20, 1.0), (2000, 20, 0.91), (2000, 6, 0.27)])
+def test_in_one_long_iteration_workers_rest_once_there_is_no_more_room(
+    first_ms: int, batches: int, share: float
+) -> None:
+    """As in the first one, which compiles. With two batches ahead, a worker of 50 ms makes them in 100 ms."""
+    run = Run()
+    run.begin(1, 0)
+    for number in range(20):
+        run.loop(1, 0, wait_for_worker=40, backward=first_ms if number == 0 else 10)
+    run.worker(0, [(100 + 50 * place, 150 + 50 * place) for place in range(batches)], run.now)
+    (found,) = run.workers()
+    assert found.busy_share == pytest.approx(share, abs=0.01)
+
+
+def test_long_iterations_are_no_pauses_where_all_are_so() -> None:
+    run = Run()
+    run.begin(1, 0)
+    for number in range(20):
+        run.loop(1, 0, backward=2000 + number)
+    run.worker(0, [(100 + 2000 * place, 150 + 2000 * place) for place in range(20)], run.now)
+    (found,) = run.workers()
+    assert found.busy_share == pytest.approx(0.025, abs=0.001)

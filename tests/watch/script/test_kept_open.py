@@ -66,7 +66,7 @@ def test_a_file_that_is_read_for_a_batch_and_was_open_before(read: Any, told: bo
     path.write_bytes(bytes(100_000))
     recording = made_up_recording()
     with open(path, "rb", buffering=0) as kept:
-        held = Held(recording, 3)
+        held = Held(recording, 3, None)
         for _ in range(5):
             kept.seek(0, os.SEEK_CUR)
             held.begin()
@@ -80,7 +80,7 @@ def test_an_archive_counts_though_each_sample_ends_where_the_last_one_did(tmp_pa
     np.savez_compressed(path, x=np.zeros(100_000), y=np.arange(10))
     recording = made_up_recording()
     with np.load(path) as kept:
-        held = Held(recording, 1)
+        held = Held(recording, 1, None)
         kept["x"], kept["y"]
         before = positions()
         held.begin()
@@ -95,7 +95,7 @@ def test_a_profiler_of_the_script_keeps_its_place_and_few_calls_are_looked_at(tm
     path.write_bytes(bytes(100_000))
     recording, own = made_up_recording(), lambda *_: None
     with open(path, "rb"):
-        held = Held(recording, 1)
+        held = Held(recording, 1, None)
         sys.setprofile(own)
         try:
             held.begin()
@@ -117,7 +117,7 @@ def test_what_is_opened_with_the_first_sample_or_read_by_the_loop_is_each_worker
     path.write_bytes(bytes(100_000))
     recording = made_up_recording()
     with open(path, "rb", buffering=0) as of_loop:
-        held = Held(recording, 1)
+        held = Held(recording, 1, None)
         held.begin()
         with open(path, "rb", buffering=0) as late:
             held.end(recording)
@@ -129,13 +129,41 @@ def test_what_is_opened_with_the_first_sample_or_read_by_the_loop_is_each_worker
     assert recording.written == []
 
 
-@pytest.mark.parametrize(("growing", "told"), [((1, 1, 1), True), ((1, 0, 0), False)])
-def test_a_connection_counts_only_if_it_is_read_again_and_again(growing: Any, told: bool, monkeypatch: Any) -> None:
-    """A logger's thread gets an answer at times."""
+class Client:
+    """A connection that code in C reads."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def fileno(self) -> int:
+        return self.number
+
+
+CLIENT = Client(7)
+
+
+class Asks:
+    def __getitem__(self, index: int) -> Any:
+        return CLIENT
+
+
+@pytest.mark.parametrize(
+    ("growing", "dataset", "told"),
+    [
+        ((1, 1, 1), SimpleNamespace(store=SimpleNamespace(pool=[{"open": CLIENT}])), True),
+        ((1, 1, 1), SimpleNamespace(dataset=SimpleNamespace(client=CLIENT)), True),  # as of a Subset
+        ((1, 1, 1), Asks(), True),
+        ((1, 0, 0), SimpleNamespace(client=CLIENT), False),  # a logger's thread gets an answer at times
+        ((1, 1, 1), SimpleNamespace(client=Client(8)), False),  # the loop asks a server of its own
+    ],
+)
+def test_a_connection_of_the_dataset_counts_if_it_is_read_again_and_again(
+    growing: Any, dataset: Any, told: bool, monkeypatch: Any
+) -> None:
     at, recording = SimpleNamespace(now=0), made_up_recording()
     monkeypatch.setattr(kept_open, "positions", dict)
     monkeypatch.setattr(kept_open, "received", lambda: {(7, 1, 1): at.now})
-    held = Held(recording, 1)
+    held = Held(recording, 1, dataset)
     for more in growing:
         held.begin()
         at.now += more

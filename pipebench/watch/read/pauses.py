@@ -1,0 +1,62 @@
+"""Finds iterations that take far longer than others besides their wait, as one that compiles or saves. Pure.
+
+Workers make a few batches ahead meanwhile, and then rest: that says nothing about what the loop waits for otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pipebench.watch.read.gather import Run, loaders_found
+from pipebench.watch.record.lines import FetchSums, LoopSums
+from pipebench.watch.record.record_file import WAIT
+
+_LONG = 5  # times the median
+_FEWEST = 8  # iterations: of fewer, nobody knows what is usual
+
+
+class Pause(NamedTuple):
+    """A loop took no batch for longer than usual, until `end`. For `ns` of that, its workers had no more room."""
+
+    end: int
+    ns: float
+
+
+def pauses(run: Run, loader: int) -> list[Pause]:
+    """The pauses of all passes over a loader with workers. Of a line of several iterations, they are one."""
+    lines = [one for one in run.of_loader(LoopSums, loader) if one.turns]
+    usual = _usual_ns(lines)
+    if usual is None:
+        return []
+    ahead, found = _ahead_ns(run, loader), []
+    for one in lines:
+        spent = _step_ns(one)
+        longer = spent - one.turns * usual
+        if spent > _LONG * one.turns * usual and longer > ahead:
+            found.append(Pause(one.begin + sum(one.phases_ns), longer - ahead))
+    return sorted(found)
+
+
+def _step_ns(one: LoopSums) -> int:
+    return sum(one.phases_ns) - one.phases_ns[WAIT]
+
+
+def _usual_ns(lines: Sequence[LoopSums]) -> float | None:
+    """The median of what an iteration takes without its wait; None if there are too few."""
+    each = sorted((_step_ns(one) / one.turns, one.turns) for one in lines)
+    whole, seen = sum(one.turns for one in lines), 0
+    for spent, turns in each if whole >= _FEWEST else ():
+        seen += turns
+        if 2 * seen >= whole:
+            return spent
+    return None
+
+
+def _ahead_ns(run: Run, loader: int) -> float:
+    """How long a worker makes batches until its part of the room for them is full."""
+    described = loaders_found(run.processes).get(loader)
+    sums = [one for process in run.workers_of(loader) for one in process.of(FetchSums)]
+    batches = sum(one.batches for one in sums)
+    prefetch = described.prefetch_factor if described is not None else None
+    return (prefetch or 0) * sum(one.busy_ns for one in sums) / batches if batches else 0.0
