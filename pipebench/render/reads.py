@@ -14,11 +14,13 @@ from pipebench.units import Scale, percent, printable, rate_number, rate_scale, 
 _FEW = 3  # rows in the short report
 _LEAST = 0.01  # of the time in which batches are made: less is no matter there
 _NONE = "-"
-_MEANS = (
-    "The rate is while reading. most: the longest, of fewer than 100 reads. share: of the time in which batches are "
-    "made, in reads and opens. waits: of the looks from outside, those at a worker that waited for a file there. Reads "
-    "of files are Python's, in some samples."
+_MEANS = (  # each with the column that it is of; "": of all
+    ("", "The rate is while reading."),
+    ("most", "most: the longest, of fewer than 100 reads."),
+    ("share", "share: of the time in which batches are made, in reads and opens."),
+    ("waits", "waits: of the looks from outside, those at a worker that waited for a file there."),
 )
+_PYTHONS = "Reads of files are those that Python makes: what code in C reads by itself (HDF5, OpenCV) is not counted."
 
 
 def spoken_place(kind: str, place: str, remote: bool) -> str:
@@ -54,7 +56,11 @@ def _table(loader: int, rows: Sequence[ReadPlace], full: bool) -> Table:
     told = [any(row[index] != _NONE for row in cells) for index in range(len(headers))]
     cells = [tuple(cell if known else "" for cell, known in zip(row, told, strict=True)) for row in cells]
     spare = (1, 7, 5) if told[6] else (1, 5)
-    notes = (*(_counted(one) for one in rows if one.reads), *([_MEANS] if full else []))
+    shown = {name for name, known in zip(headers, told, strict=True) if known}
+    shown |= {"", *(["most"] if any("most" in row[4] for row in cells) else [])}
+    means = " ".join(said for column, said in _MEANS if column in shown)
+    python = [_PYTHONS] if any(one.reads and not one.remote for one in rows) else []
+    notes = (*(_counted(one) for one in rows if one.reads), *python, *([means] if full else []))
     return Table(f"Reads for loader {loader}", headers, tuple(cells), frozenset(range(1, 8)), notes, spare).filled()
 
 

@@ -155,7 +155,8 @@ def _growth(one: Cause, values: Any, part: str) -> str:
     return (
         f"The memory of the workers of loader {one.loader} grew by {size(values['bytes_per_s'])}/s{each}, in "
         f"{seconds(values['seen_s'])} of its loops. If it does not level off, as a buffer does that fills, the free "
-        f"{size(values['free_bytes'])} end in {lasting(values['lasts_s'])}{ends}."
+        f"{size(values['free_bytes'])} end in {lasting(values['lasts_s'])}{ends}. Look for a list, a dict or a cache "
+        "that each sample adds to."
     )
 
 

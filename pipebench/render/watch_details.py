@@ -179,6 +179,8 @@ def host(used: HostUse, usable_cores: float) -> Iterable[str]:
             f"Memory: {size(used.pss_bytes)} in all processes, shared pages counted once; "
             f"{size(used.script_pss_bytes)} in the script's own process."
         )
+    elif used.script_pss_bytes is not None:
+        yield f"Memory: {size(used.script_pss_bytes)} in the script's own process. No look met its workers."
     if used.shared_memory_bytes is not None and used.shared_memory_size_bytes:
         yield (
             f"/dev/shm: {size(used.shared_memory_bytes)} of {size(used.shared_memory_size_bytes)} in use; "

@@ -21,6 +21,7 @@ _ONCE = ("before-loops", "after-loops", "outside-loops")
 _APART = ("memory-growth", "sync-points")  # said besides the first cause, whatever their size
 _MOST_CAUSES, _BESIDE_FIRST = 2, 0.2
 _FAR_MORE = 3.0  # times what the first cause could save: then what comes once before the loops is said, too
+_ENDS_SOON_S = 1800.0  # memory that grew in each of several passes
 _SMALL = 0.05  # of the run between its first loop and the end of its last one
 
 
@@ -29,6 +30,7 @@ class Beginning(NamedTuple):
 
     What is done between the loops is said, too, where it took at least as long as the first cause, or is the next move;
     and what comes before them, where it took much longer, or first, if a change there could save more.
+    Memory comes first that grew in each pass and ends soon: then the run does, too.
     Before causes that could all save little of the run, training comes, or what is done between the loops: see
     `small_beside`.
 
@@ -75,7 +77,9 @@ def beginning(found: WatchResult) -> Beginning:
         start = [one for one in causes if one.code == "before-loops"]
         said = [*(one for one in start if one.saving_s > first_s), *said]
         said += [one for one in start if one.saving_s <= first_s and one.s >= _FAR_MORE * first_s]
-    said = [*said, *(one for one in causes if one.code in _APART)]
+    apart = [one for one in causes if one.code in _APART]
+    soon = [one for one in apart if "pass_bytes" in one.values and float(one.values["lasts_s"]) <= _ENDS_SOON_S]
+    said = [*soon, *said, *(one for one in apart if one not in soon)]
     if not in_loops and not any(one.code in ("outside-loops", "memory-growth") for one in causes):
         return Beginning("training" if limit == "training" else "nothing-to-gain", tuple(said), nothing=True)
     first = said[0].code

@@ -8,7 +8,7 @@ from render import made_up
 from pipebench.render import watch_account, watched
 from pipebench.results import report
 from pipebench.results.account import Cause
-from pipebench.results.beginning import small_beside
+from pipebench.results.beginning import beginning, small_beside
 from pipebench.results.watched import Verdict
 
 RUN = made_up.watched()
@@ -70,6 +70,14 @@ def test_code_and_first_sentence_are_about_the_same(run, code, cause, begins):
     made = report.new(watched=run)
     assert (made.verdict.code, made.verdict.evidence["cause"]) == (code, cause)
     assert watched.whole(run, None).startswith(begins)
+
+
+@pytest.mark.parametrize(("each", "lasts_s", "first"), [(1e6, 330.0, True), (1e6, 9e3, False), (None, 330.0, False)])
+def test_memory_that_grew_in_each_pass_and_ends_soon_comes_first(each, lasts_s, first):
+    values = {**GROWS.values, "lasts_s": lasts_s, **({} if each is None else {"pass_bytes": each})}
+    found = beginning(_run("data", WAIT, replace(GROWS, values=values)))
+    assert [one.code for one in found.causes] == (["memory-growth", "stage"] if first else ["stage", "memory-growth"])
+    assert found.code == ("other-cause" if first else "data")
 
 
 def test_what_could_save_little_of_the_run_comes_after_training_and_as_little():

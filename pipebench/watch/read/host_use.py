@@ -110,11 +110,12 @@ def host(run: Run, loaders: Sequence[int], footprint: Footprint) -> HostUse:
     script = next(iter(run.of_script()), Process([]))
     own = footprint.processes.get(script.pid, Held())
     inside = [one for one in run.processes if one.role == "worker" and one.loader in loaders]
+    met = any(footprint.processes.get(one.pid, Held()).pss_bytes for one in inside)
     load = footprint.load if footprint.load is not None and footprint.load.wall_s else None
     if any(one.start_method == "forkserver" for one in loaders_found(run.processes).values()):
         load = None  # nobody waits for those workers, so their CPU time would be counted as that of others
     return HostUse(
-        pss_bytes=footprint.pss_bytes,
+        pss_bytes=footprint.pss_bytes if met or not inside else None,
         script_pss_bytes=own.pss_bytes,
         script_rss_bytes=own.rss_bytes,
         script_threads=own.threads,

@@ -120,6 +120,17 @@ def test_the_table_has_a_row_for_each_place() -> None:
     assert "/mnt/data (nfs4): 40 reads of 40 samples that were looked into." in lines
 
 
+@pytest.mark.parametrize(
+    ("places", "python", "most", "waits"),
+    [((PLACES[0],), False, False, False), ((PLACES[1],), True, True, True), ((PLACES[2],), False, False, True)],
+)
+def test_notes_are_of_what_the_table_has(places: tuple[ReadPlace, ...], python: bool, most: bool, waits: bool) -> None:
+    text = " ".join(layout.text(reads.tables(replace(made_up.watched(), reads=places), full=True)).split())
+    assert ("what code in C reads by itself (HDF5, OpenCV) is not counted" in text) is python
+    assert ("most: the longest" in text) is most and ("waits: of the looks" in text) is waits
+    assert "The rate is while reading." in text
+
+
 def test_a_short_report_has_what_takes_time_in_the_loader_of_the_verdict() -> None:
     run = replace(made_up.watched(), reads=(*PLACES, replace(PLACES[0], loader=2)))
     text = layout.text(reads.tables(run, full=False), width=110)
