@@ -17,7 +17,7 @@ from pipebench.render.advice_lines import (
     untold,
     written,
 )
-from pipebench.render.advice_notes import beside_others, of_discarding, of_line, slow_line, too_long
+from pipebench.render.advice_notes import SlowLine, beside_others, of_discarding, of_line, slow_line, too_long
 from pipebench.render.advice_reasons import DOES_NOT_APPLY, ENDED, NOT_TRIED, REFUSALS
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section, Spare, Sparing
@@ -378,7 +378,7 @@ def _closing(advice: Advice, had_no_workers: bool, goes_on: bool) -> Iterator[st
     yield f"Tried for {seconds(advice.spent_s)} of {seconds(advice.budget_s)}{together}. {training}{goes}"
 
 
-def _next(advice: Advice, line: tuple[float, str] | None) -> str:
+def _next(advice: Advice, line: SlowLine | None) -> str:
     """The next move: to make the advised change, or else to make the stage or the line cheaper that takes most."""
     if advice.chosen is not None:
         return "Then: change the script and run `pipebench advise` again, until nothing gains."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from pipebench.render.layout import Spare, Sparing
 from pipebench.results.advice import Advice
 from pipebench.results.drilled import DrilledLine
@@ -14,8 +16,16 @@ _MUCH = 0.5  # of a core, used by other processes: then the loop may wait less t
 _WAITS = 1.1  # the speed-up without waits from which loading matters
 
 
-def slow_line(advice: Advice, watched: WatchResult | None) -> tuple[float, str] | None:
-    """The line of the user's own code that takes most of the time in which samples are made, and its share.
+class SlowLine(NamedTuple):
+    """A line with its share of the time in which samples are made (0 to 1), and whether it only lets time pass."""
+
+    share: float
+    place: str
+    sleeps: bool
+
+
+def slow_line(advice: Advice, watched: WatchResult | None) -> SlowLine | None:
+    """The line of the user's own code that takes most of the time in which samples are made.
 
     None: the loop hardly waits, or no line surely takes so much.
     """
@@ -31,7 +41,7 @@ def slow_line(advice: Advice, watched: WatchResult | None) -> tuple[float, str] 
     if not lines:
         return None
     share, found = max(lines, key=lambda one: one[0])
-    return share, _place(found)
+    return SlowLine(share, _place(found), found.sleeps)
 
 
 def _place(one: DrilledLine) -> str:
@@ -39,9 +49,12 @@ def _place(one: DrilledLine) -> str:
     return f"{code_place(one.file, one.line)}{calls}"
 
 
-def of_line(found: tuple[float, str] | None) -> str:
+def of_line(found: SlowLine | None) -> str:
     """The sentence of the verdict on that line ("": there is none)."""
-    return f" {percent(found[0])} of loading is {found[1]}: make that cheaper." if found else ""
+    if found is None:
+        return ""
+    change = "which sleeps: more workers sleep at once" if found.sleeps else "make that cheaper"
+    return f" {percent(found.share)} of loading is {found.place}{', ' if found.sleeps else ': '}{change}."
 
 
 def beside_others(watched: WatchResult | None) -> str:

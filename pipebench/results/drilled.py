@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -91,6 +92,15 @@ def runs_of(values: Mapping[str, str | int | float]) -> Runs | None:
     return Runs(int(values["runs"]), "iteration", sure) if "runs" in values else None
 
 
+def sleeps(text: str) -> bool:
+    """Whether this line of a program lets time pass by `sleep`: no other way to compute makes it faster.
+
+    >>> sleeps("    time.sleep(0.03); y = x.sum()"), sleeps("sleeping = rows.sleep_stage")
+    (True, False)
+    """
+    return re.search(r"\bsleep\(", text) is not None
+
+
 @dataclass(frozen=True)
 class DrilledLine:
     """A line of the user's own code inside a row that has no names, and its share of the row (0 to 1).
@@ -119,6 +129,11 @@ class DrilledLine:
     reread: str = ""
     runs: Runs | None = None
     needless: NeedlessCall | None = None
+
+    @property
+    def sleeps(self) -> bool:
+        """Whether the line only lets time pass, as far as its text shows that."""
+        return sleeps(self.text)
 
     @property
     def to_change(self) -> DrilledLine:

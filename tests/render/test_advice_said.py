@@ -89,6 +89,13 @@ def test_where_nothing_gains_the_line_that_takes_most_of_loading_is_named():
     assert "not everything was tried" not in said
 
 
+def test_a_line_that_sleeps_is_not_to_be_made_cheaper():
+    line = replace(LINE, calls="", text="        time.sleep(0.002)")
+    said = _said(replace(ADVICE, findings=(SLOWER,)), _drilled(replace(ROW, lines=(line,))))
+    assert "97 % of loading is train.py:32, which sleeps: more workers sleep at once." in said
+    assert "make that cheaper" not in said
+
+
 @pytest.mark.parametrize(
     ("advice", "row"),
     [

@@ -6,11 +6,13 @@ device works meanwhile.
 
 from __future__ import annotations
 
+import linecache
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from pipebench.results.account import Cause
+from pipebench.results.drilled import sleeps
 from pipebench.watch.read.after_model import python_loops
 from pipebench.watch.read.device_idle import in_waits
 from pipebench.watch.read.drilled import wilson
@@ -28,6 +30,7 @@ _SURELY = 0.5  # of what matters, at the low end of what so few looks may mean: 
 _LEAST, _LEAST_OF_CAUSE = 5, 10  # looks
 _ONE_LINE = 0.8  # of the looks at a function: else its lines are told from the first to the last one
 _MOST = 2  # functions, which must be in one file
+Text = Callable[[str, int], str]
 
 
 class OwnLines(NamedTuple):
@@ -42,8 +45,11 @@ class OwnLines(NamedTuple):
     share: float
 
 
-def own_lines(run: Run, loader: int) -> list[OwnLines]:
-    """What looks at the loop of a loader found, the largest first; none if they are too few to say it."""
+def own_lines(run: Run, loader: int, text: Text = linecache.getline) -> list[OwnLines]:
+    """What looks at the loop of a loader found, the largest first; none if they are too few to say it.
+
+    A line that lets time pass by `sleep` is no work in Python.
+    """
     lines = run.looks(loader)
     looks = looks_at_forward(lines)
     told = prepared(run, loader)
@@ -52,7 +58,7 @@ def own_lines(run: Run, loader: int) -> list[OwnLines]:
     if not enough(lines, looks) or rest < FEWEST:
         return []
     by_function: dict[tuple[str, str | int], list[LineLooks]] = {}
-    for one in (one for line in lines for one in line.lines):
+    for one in (one for line in lines for one in line.lines if not sleeps(text(one.file, one.line))):
         by_function.setdefault((one.file, one.function or one.line), []).append(one)
     found = (_of_function(same, rest) for same in by_function.values())
     large = [one for one in found if one.looks >= _LEAST and one.share >= _PART]

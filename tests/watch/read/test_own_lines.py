@@ -43,6 +43,12 @@ def test_a_function_is_named_with_its_lines_and_its_share(lines: Any, forward: i
     assert [(one.first, one.last, one.calls, one.share) for one in told] == found
 
 
+def test_a_line_that_sleeps_is_no_work_in_python() -> None:
+    run = Run([Process([ProcessStarted(1, "script", 0), _looks(STACKS, LEARNS._replace(looks=40))])], ShownTime(), (1,))
+    told = own_lines(run, 1, lambda file, line: "    sleep(0.03)\n" if line == 53 else "    count += 1\n")
+    assert [(one.first, one.share) for one in told] == [(60, 0.4)]
+
+
 def test_what_has_rows_of_its_own_is_no_part_of_the_phase() -> None:
     augments = PlaceLooks(62, ["augment"], 60, 40, 1_000_000, 900_000, True)
     late = PlaceLooks(70, ["sync"], 40, 40, 1_000_000, 900_000, True, "", True)
