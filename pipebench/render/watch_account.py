@@ -79,7 +79,8 @@ def causes(result: WatchResult) -> list[Part]:
     account, begins = result.account, beginning(result)
     if account is None:
         return []
-    said = [_nothing(account)] if begins.nothing else []
+    said = list(_cut_short(result, account))
+    said += [_nothing(account)] if begins.nothing else []
     small = small_beside(account)
     for one in begins.causes:
         if one.code in SENTENCES:
@@ -92,6 +93,16 @@ def _not_recorded_s(account: Account) -> float:
     """What no record covers of the run; 0 if that is next to nothing."""
     lost = sum(one.s for one in account.rows if one.code == "not-recorded")
     return lost if lost >= _SMALLEST * account.wall_s else 0.0
+
+
+def _cut_short(result: WatchResult, account: Account) -> Iterable[str]:
+    """That the records end before the run: nothing of the rest is known."""
+    if any(one.code == "recording-stopped" and "worker" not in one.values for one in result.notes):
+        lost = _not_recorded_s(account)
+        yield (
+            f"Of {seconds(account.wall_s)}, {seconds(account.wall_s - lost)} were recorded: then the records could not "
+            "be written. Set TMPDIR to a folder on a disk with free space, and run it again."
+        )
 
 
 def _nothing(account: Account) -> str:

@@ -7,9 +7,9 @@ from render import made_up
 
 from pipebench.render import watch_account, watched
 from pipebench.results import report
-from pipebench.results.account import Cause
+from pipebench.results.account import AccountRow, Cause
 from pipebench.results.beginning import beginning, small_beside
-from pipebench.results.watched import Verdict
+from pipebench.results.watched import Note, Verdict
 
 RUN = made_up.watched()
 WAIT = Cause("stage", 25.0, 25.0, 1, {"workers": 2, "busy": 0.9})
@@ -78,6 +78,16 @@ def test_memory_that_grew_in_each_pass_and_ends_soon_comes_first(each, lasts_s, 
     found = beginning(_run("data", WAIT, replace(GROWS, values=values)))
     assert [one.code for one in found.causes] == (["memory-growth", "stage"] if first else ["stage", "memory-growth"])
     assert found.code == ("other-cause" if first else "data")
+
+
+@pytest.mark.parametrize(("of", "first"), [({"pid": 7}, True), ({"pid": 8, "worker": 0, "loader": 1}, False)])
+def test_a_record_that_ends_before_the_run_is_said_first(of, first):
+    run = _run("data", WAIT)
+    rows = (*run.account.rows, AccountRow("not-recorded", run.account.wall_s))
+    account = replace(run.account, wall_s=2 * run.account.wall_s, rows=rows)
+    text = watched.whole(replace(run, account=account, notes=(Note("recording-stopped", of),)), None)
+    assert text.startswith("Of ") is first
+    assert ("were recorded: then the records could not be written. Set TMPDIR" in " ".join(text.split())) is first
 
 
 def test_what_could_save_little_of_the_run_comes_after_training_and_as_little():
