@@ -56,7 +56,7 @@ def sections(
     others = beside_others(watched) if nothing else ""
     said: list[Sparing] = [Line(f"{others}{verdict(advice)}{of_line(line)}", "bold"), *programs.ends(advice.cut_short)]
     if watched is not None:
-        told = (watch.where(watched), (limit(watched.verdict),), _plain(watch_account.causes(watched)))
+        told = (watch.where(watched), (limit(watched.verdict),), _plain(watch_account.causes(watched, of="watched")))
         spare = [Spare(tuple(made), LATE + place) for place, made in enumerate(told)]
         said += reversed(spare)  # what the user writes is never cut for them
         said += [] if full or others else watch.others(watched, False)

@@ -74,8 +74,11 @@ LONG = {
 _COULD, _COULD_STILL = " could save about ", " could still save about "
 
 
-def causes(result: WatchResult) -> list[Part]:
-    """The sentences about the whole run, first what could save most; none if the verdict on the loop comes first."""
+def causes(result: WatchResult, of: str = "run's") -> list[Part]:
+    """The sentences about the whole run, first what could save most; none if the verdict on the loop comes first.
+
+    `of` is what was recorded: of a part of a run, "watched".
+    """
     account, begins = result.account, beginning(result)
     if account is None:
         return []
@@ -84,7 +87,7 @@ def causes(result: WatchResult) -> list[Part]:
     small = small_beside(account)
     for one in begins.causes:
         if one.code in SENTENCES:
-            told = _sentence(one, account)
+            told = _sentence(one, account, of)
             said.append(told.replace(_COULD, _COULD_STILL) if small and one not in small else told)
     return [Line(said[0], "bold"), *said[1:]] if said else []
 
@@ -111,9 +114,9 @@ def _nothing(account: Account) -> str:
     return f"Nothing {what}in the loops of this run, {seconds(account.wall_s)} long{part}, is worth a change."
 
 
-def _sentence(one: Cause, account: Account) -> str:
+def _sentence(one: Cause, account: Account, of: str) -> str:
     lost = _not_recorded_s(account)
-    of, whole = ("recorded", account.wall_s - lost) if lost else ("run's", account.wall_s)
+    of, whole = ("recorded", account.wall_s - lost) if lost else (of, account.wall_s)
     part = f"{seconds(one.s)} of the {of} {seconds(whole)} ({percent(one.s / whole)})"
     unsure = " Other causes of the same time are possible." if one.unsure and "even" not in one.values else ""
     device = " Not verified on a GPU." if one.on_device else ""

@@ -58,11 +58,15 @@ def own_lines(run: Run, loader: int, text: Text = linecache.getline) -> list[Own
     if not enough(lines, looks) or rest < FEWEST:
         return []
     by_function: dict[tuple[str, str | int], list[LineLooks]] = {}
-    for one in (one for line in lines for one in line.lines if not sleeps(text(one.file, one.line))):
+    for one in (one for line in lines for one in line.lines if not _sleeps(one, text)):
         by_function.setdefault((one.file, one.function or one.line), []).append(one)
     found = (_of_function(same, rest) for same in by_function.values())
     large = [one for one in found if one.looks >= _LEAST and one.share >= _PART]
     return sorted(large, key=lambda one: -one.looks)
+
+
+def _sleeps(one: LineLooks, text: Text) -> bool:
+    return one.calls == "time.sleep" or sleeps(text(one.file, one.line))
 
 
 def _of_function(same: Sequence[LineLooks], rest: float) -> OwnLines:
