@@ -34,7 +34,10 @@ Text = Callable[[str, int], str]
 
 
 class OwnLines(NamedTuple):
-    """A function of the user's own, its lines that work in Python, what they call, and their share of the phase."""
+    """A function of the user's own, its lines that work in Python, what they call, and their share of the phase.
+
+    `sleeps`: most looks found them while they let time pass, which is no work.
+    """
 
     file: str
     function: str
@@ -43,13 +46,11 @@ class OwnLines(NamedTuple):
     calls: str
     looks: int
     share: float
+    sleeps: bool = False
 
 
 def own_lines(run: Run, loader: int, text: Text = linecache.getline) -> list[OwnLines]:
-    """What looks at the loop of a loader found, the largest first; none if they are too few to say it.
-
-    A line that lets time pass by `sleep` is no work in Python.
-    """
+    """What looks at the loop of a loader found, the largest first; none if they are too few to say it."""
     lines = run.looks(loader)
     looks = looks_at_forward(lines)
     told = prepared(run, loader)
@@ -58,15 +59,16 @@ def own_lines(run: Run, loader: int, text: Text = linecache.getline) -> list[Own
     if not enough(lines, looks) or rest < FEWEST:
         return []
     by_function: dict[tuple[str, str | int], list[LineLooks]] = {}
-    for one in (one for line in lines for one in line.lines if not _sleeps(one, text)):
+    for one in (one for line in lines for one in line.lines):
         by_function.setdefault((one.file, one.function or one.line), []).append(one)
-    found = (_of_function(same, rest) for same in by_function.values())
+    found = (_of_function(same, rest)._replace(sleeps=_sleep(same, text)) for same in by_function.values())
     large = [one for one in found if one.looks >= _LEAST and one.share >= _PART]
     return sorted(large, key=lambda one: -one.looks)
 
 
-def _sleeps(one: LineLooks, text: Text) -> bool:
-    return one.calls == "time.sleep" or sleeps(text(one.file, one.line))
+def _sleep(same: Sequence[LineLooks], text: Text) -> bool:
+    idle = sum(one.looks for one in same if one.calls == "time.sleep" or sleeps(text(one.file, one.line)))
+    return 2 * idle > sum(one.looks for one in same)
 
 
 def _of_function(same: Sequence[LineLooks], rest: float) -> OwnLines:
@@ -96,7 +98,7 @@ def in_python(seen: Seen) -> Iterable[Cause]:
     """
     told = {one.loader for one in python_loops(seen)}
     for one in seen.in_loop:
-        found = _found(seen, one.loader)
+        found = [line for line in _found(seen, one.loader) if not line.sleeps]
         share, looks = sum(line.share for line in found), sum(line.looks for line in found)
         whole_s, least_s = seen.s(*FORWARDS, loader=one.loader), MATTERS * seen.loops_s
         if one.loader in told or looks < _LEAST_OF_CAUSE or share * whole_s < least_s:

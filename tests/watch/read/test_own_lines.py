@@ -46,7 +46,19 @@ def test_a_function_is_named_with_its_lines_and_its_share(lines: Any, forward: i
 def test_a_line_that_sleeps_is_no_work_in_python() -> None:
     run = Run([Process([ProcessStarted(1, "script", 0), _looks(STACKS, LEARNS._replace(looks=40))])], ShownTime(), (1,))
     told = own_lines(run, 1, lambda file, line: "    sleep(0.03)\n" if line == 53 else "    count += 1\n")
-    assert [(one.first, one.share) for one in told] == [(60, 0.4)]
+    assert [(one.first, one.sleeps) for one in told] == [(53, True), (60, False)]
+    by_name = Run(
+        [Process([ProcessStarted(1, "script", 0), _looks(STACKS._replace(calls="time.sleep"))])], ShownTime(), (1,)
+    )
+    assert own_lines(by_name, 1)[0].sleeps
+
+
+def test_what_sleeps_is_no_cause_and_is_named_in_training() -> None:
+    run = _run()
+    run.lines.append(_looks(STACKS._replace(calls="time.sleep")))
+    account = run.account()
+    assert not [one for one in account.causes if one.code == "own-lines"]
+    assert "MoCo.negatives (moco.py:53 → time.sleep) 60 % of forward" in said(account)
 
 
 def test_what_has_rows_of_its_own_is_no_part_of_the_phase() -> None:
