@@ -33,7 +33,7 @@ def takes_cores(one: Cause, values: Any, part: str) -> str:
     if "left_cores" in values:
         return (
             f"{held} {_who_uses(values)}. For each batch, {its} need {seconds(values['both_s'])} of the "
-            f"{values['left_cores']:.1f} that others leave, and training alone takes {seconds(values['alone_s'])}"
+            f"{values['left_cores']:.1f} cores that others leave, and training alone takes {seconds(values['alone_s'])}"
             f"{stage_named(values)}. Beside these processes, loading that costs hardly anything could make the loop "
             f"up to {faster}. Without them it would bring little: a quiet machine tells."
         )

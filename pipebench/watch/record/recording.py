@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter_ns
@@ -19,6 +20,9 @@ from pipebench.watch.record.record_file import RecordFile
 STOP_FILE = "stop"
 SETTINGS_FILE = "settings"  # in the folder of a command's run: what its programs must know
 FAULTS = 20  # of one process
+_OF_WORKER = re.compile(r"Caught \w+ (in .*?)\.?\nOriginal Traceback ")
+_FRAMES = re.compile(r'^  File "(.*)", line (\d+)', re.MULTILINE)
+_LAST = re.compile(r"\n  .*\n(\S[\s\S]*)\Z")  # what follows the last line of a frame
 
 
 @dataclass(frozen=True)
@@ -53,12 +57,18 @@ class Settings:
 def told(error: BaseException) -> str:
     """Describes an exception in one line: its class, its text, and the line that raised it.
 
+    Of one that a worker raised, torch's text is a whole traceback: then what that ends with.
+
     >>> told(ValueError("no such stage"))
     'ValueError: no such stage'
     """
     text = type(error).__name__
     with forgiving():  # str() of a script's own exception may fail: then only its class is named
         message = str(error)  # empty, as of a bare KeyboardInterrupt: then the class says it all
+        worker, last, frames = _OF_WORKER.match(message), _LAST.search(message.rstrip()), _FRAMES.findall(message)
+        if worker and last and frames:
+            file, line = frames[-1]
+            return f"{'; '.join(last[1].splitlines())} ({worker[1]}, {os.path.basename(file)}:{line})"
         text = "; ".join(f"{text}: {message}".splitlines()) if message else text
     place = error.__traceback__
     while place is not None and place.tb_next is not None:

@@ -89,7 +89,7 @@ def test_workers_that_take_the_cores_which_others_leave_are_a_cause_beside_these
     assert SENTENCES[cause.code](cause, cause.values, "24.0 s of the run's 52.0 s (46 %)") == (
         "The loop itself waited for a core: 24.0 s of the run's 52.0 s (46 %). Cores in use, of 2: other processes "
         "1.0, its 2 workers 0.6, the script's own process 0.3. For each batch, its 2 workers and training need 450 ms "
-        "of the 1.0 that others leave, and training alone takes 250 ms; 98 % of loading is Photos.__getitem__ "
+        "of the 1.0 cores that others leave, and training alone takes 250 ms; 98 % of loading is Photos.__getitem__ "
         "(getitem). Beside these processes, loading that costs hardly anything could make the loop up to 1.80× as fast "
         "(predicted, not tried). Without them it would bring little: a quiet machine tells."
     )

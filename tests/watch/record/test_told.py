@@ -1,0 +1,40 @@
+"""An exception in one line."""
+
+from __future__ import annotations
+
+import pytest
+from torch._utils import ExceptionWrapper
+
+from pipebench.watch.record.recording import told
+
+
+def _raised(error: Exception) -> Exception:
+    try:
+        raise error
+    except Exception as raised:
+        return raised
+
+
+def _reads(text: str) -> None:
+    raise ValueError(text)
+
+
+@pytest.mark.parametrize("text", ["broken sample 200", "two\nlines"])
+def test_what_a_worker_raised_is_told_without_its_traceback(text: str) -> None:
+    line = _reads.__code__.co_firstlineno + 1
+    try:
+        _reads(text)
+    except ValueError:
+        wrapper = ExceptionWrapper(where="in DataLoader worker process 0")
+    with pytest.raises(ValueError, match="Original Traceback") as seen:
+        wrapper.reraise()
+    said = told(seen.value)
+    assert (
+        said.startswith("ValueError: broken sample 200 (in DataLoader worker process 0, test_told.py:") or "\n" in text
+    )
+    assert "Traceback" not in said and "\n" not in said
+
+
+def test_another_exception_is_told_with_its_text_and_line() -> None:
+    assert told(_raised(KeyError("images"))).startswith("KeyError: 'images' (test_told.py:")
+    assert told(_raised(ValueError("two\nlines"))).startswith("ValueError: two; lines (test_told.py:")
