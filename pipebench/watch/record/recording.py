@@ -22,7 +22,7 @@ SETTINGS_FILE = "settings"  # in the folder of a command's run: what its program
 FAULTS = 20  # of one process
 _OF_WORKER = re.compile(r"Caught \w+ (in .*?)\.?\nOriginal Traceback ")
 _FRAMES = re.compile(r'^  File "(.*)", line (\d+)', re.MULTILINE)
-_LAST = re.compile(r"\n  .*\n(\S[\s\S]*)\Z")  # what follows the last line of a frame
+_LAST = re.compile(r"\n  .*\n((?:(?! ).*\n?)+)\Z")  # what follows the last line of a frame
 
 
 @dataclass(frozen=True)
