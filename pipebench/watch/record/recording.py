@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Literal
@@ -21,8 +21,7 @@ STOP_FILE = "stop"
 SETTINGS_FILE = "settings"  # in the folder of a command's run: what its programs must know
 FAULTS = 20  # of one process
 _OF_WORKER = re.compile(r"Caught \w+ (in .*?)\.?\nOriginal Traceback ")
-_FRAMES = re.compile(r'^  File "(.*)", line (\d+)', re.MULTILINE)
-_LAST = re.compile(r"\n  .*\n((?:(?! ).*\n?)+)\Z")  # what follows the last line of a frame
+_FRAME = re.compile(r'  File "(.*)", line (\d+)')
 
 
 @dataclass(frozen=True)
@@ -65,10 +64,8 @@ def told(error: BaseException) -> str:
     text = type(error).__name__
     with forgiving():  # str() of a script's own exception may fail: then only its class is named
         message = str(error)  # empty, as of a bare KeyboardInterrupt: then the class says it all
-        worker, last, frames = _OF_WORKER.match(message), _LAST.search(message.rstrip()), _FRAMES.findall(message)
-        if worker and last and frames:
-            file, line = frames[-1]
-            return f"{'; '.join(last[1].splitlines())} ({worker[1]}, {os.path.basename(file)}:{line})"
+        if (worker := _OF_WORKER.match(message)) is not None:
+            return _of_worker(message.rstrip().splitlines(), worker[1])
         text = "; ".join(f"{text}: {message}".splitlines()) if message else text
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
@@ -76,6 +73,14 @@ def told(error: BaseException) -> str:
     if place is None:
         return text
     return f"{text} ({os.path.basename(place.tb_frame.f_code.co_filename)}:{place.tb_lineno})"
+
+
+def _of_worker(lines: Sequence[str], where: str) -> str:
+    """What these lines of a traceback end with, and the place of the last frame."""
+    frames = [found for one in lines if (found := _FRAME.match(one)) is not None]
+    last = max((place for place, one in enumerate(lines) if one.startswith("  ")), default=-1)
+    at = f", {os.path.basename(frames[-1][1])}:{frames[-1][2]}" if frames else ""
+    return f"{'; '.join(lines[last + 1 :])} ({where}{at})"
 
 
 class Recording:
