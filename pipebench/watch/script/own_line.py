@@ -40,7 +40,7 @@ _METHODS = frozenset({
 _WAITS_FOR_TENSORS = ("tolist", "item", "cpu", "numpy", "int", "float")  # of these, a device may be at work
 _JOINS = ("stack", "cat", "concat", "concatenate", "hstack", "vstack")  # Python work, if they join a list of many
 _BARE = ("LOAD_GLOBAL", "LOAD_NAME")
-_LOADS = ("LOAD_ATTR", "LOAD_METHOD", *_BARE, "LOAD_FAST", "LOAD_DEREF")
+_LOADS = ("LOAD_ATTR", "LOAD_METHOD", *_BARE, "LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF")  # of 3.14, too
 # In loops inside one another, these are about one element.
 _ELEMENTS = ("BINARY_SUBSCR", "STORE_SUBSCR", "BINARY_SLICE", "STORE_SLICE", "COMPARE_OP", "CONTAINS_OP", "FOR_ITER")
 

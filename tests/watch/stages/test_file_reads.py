@@ -62,7 +62,7 @@ def _text(path: Path) -> None:
 
 
 def _in_parts(path: Path) -> None:
-    with open(path, "rb") as file:
+    with open(path, "rb", buffering=8192) as file:  # Python 3.14 has a larger buffer
         file.read(60_000), file.read(40_000), file.read(10)
 
 
