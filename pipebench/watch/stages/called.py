@@ -27,7 +27,8 @@ GETTERS = ("__getitem__", "__getitems__", "__iter__", "__next__")
 _DEEPEST = 3
 _MOST = 60
 _WRAPPERS = 8  # of torch around one dataset
-_WITHOUT_READERS = ("torch", "numpy", "builtins")  # arrays and modules; `finding_transforms` sees to the latter
+# arrays and modules; `finding_transforms` sees to the latter. Of arrays in files, the user's line that reads is told
+_WITHOUT_READERS = ("torch", "numpy", "builtins", "zarr", "h5py", "xarray")
 _TORCHS_DATA = "torch.utils.data"
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = ("site-packages", "dist-packages")
@@ -101,7 +102,11 @@ def _all(datasets: Sequence[Any], allowed: _Allowed) -> list[_Called]:
     kinds = [*map(type, datasets)]
     found = [one for dataset in datasets for one in _inner(kinds, dataset, seen, allowed)]
     return found + [
-        one for dataset in datasets for getter in _getters(dataset) for one in _from(getter, dataset, seen, allowed, 0)
+        one
+        for dataset in datasets
+        if not _without_readers(type(dataset))
+        for getter in _getters(dataset)
+        for one in _from(getter, dataset, seen, allowed, 0)
     ]
 
 
@@ -126,13 +131,17 @@ def _inner(kinds: Sequence[type], dataset: Any, seen: set[int], allowed: _Allowe
         owner, getter = in_class(type(dataset), name)
         if owner is None or not isinstance(getter, types.FunctionType) or id(getter.__code__) in seen:
             continue
-        if owner.__module__.split(".")[0] in _WITHOUT_READERS or not (allowed.may_change or is_own(getter)):
+        if _without_readers(owner) or not (allowed.may_change or is_own(getter)):
             continue
         if len(seen) < _MOST:
             seen.add(id(getter.__code__))
             same = {kind for kind in kinds if in_class(kind, name)[1] is getter}
             of = type(dataset) if len(same) == 1 else owner
             yield _Called(owner, name, getter, f"{of.__name__}.{name}", dataset)
+
+
+def _without_readers(kind: type) -> bool:
+    return kind.__module__.split(".")[0] in _WITHOUT_READERS
 
 
 def _attributes(one: Any) -> dict[str, Any]:
@@ -163,7 +172,10 @@ def in_class(kind: type, name: str, caller: Any = None) -> tuple[type | None, An
 def _from(
     function: types.FunctionType, dataset: Any, seen: set[int], allowed: _Allowed, depth: int
 ) -> Iterator[_Called]:
-    """What `function` calls, and what that calls in turn: in the same package, in the user's code, and in a getter."""
+    """What `function` calls, and what that calls in turn: in the same package, in the user's code, and in a getter.
+
+    What a library does inside an object that the user's own code asks for an item is not followed.
+    """
     for found in _named(function, dataset, allowed):
         lazy = _generator_function(found.function)
         plain = lazy or plain_function(found.function)
@@ -172,7 +184,8 @@ def _from(
         seen.add(id(plain.__code__))
         if not lazy:
             yield found
-        follows = found.name in GETTERS or _package(plain) == _package(function) or is_own(plain)
+        of_dataset = found.name in GETTERS and (found.of is dataset or not is_own(function))
+        follows = of_dataset or _package(plain) == _package(function) or is_own(plain)
         if depth < _DEEPEST and follows:
             yield from _from(plain, found.of, seen, allowed, depth + 1)
 
@@ -227,7 +240,7 @@ def _methods(one: Any, names: list[str]) -> Iterator[_Called]:
     `one[index]` has no name there.
     """
     kind = type(one)
-    if kind.__module__.split(".")[0] in _WITHOUT_READERS:
+    if _without_readers(kind):
         return
     for name in ("__getitem__", *(name for name in names if not name.startswith("__"))):
         owner, found = in_class(kind, name)
