@@ -68,11 +68,14 @@ def slow_loading(values: Any) -> str:
         return ""
     place = code_place(values["slow_file"], values["slow_line"])
     known = " and lines like it, which are" if values.get("slow_alike") else ", which is"
+    said = f" {percent(values['slow_share'])} of making samples goes to {place}{known} known to be slow"
     saved = seconds(values["slow_s"])
-    return (
-        f" {percent(values['slow_share'])} of making samples goes to {place}{known} known to be slow. A change to "
-        f"{values['slow_title']} could save about {saved} (not tried)."
-    )
+    if "slow_where" in values:
+        return (
+            f"{said} where {values['slow_where']}. If that is so, a change to {values['slow_title']} could save up to "
+            f"{saved} (not tried)."
+        )
+    return f"{said}. A change to {values['slow_title']} could save about {saved} (not tried)."
 
 
 def preparing(values: Any, part: str) -> str:

@@ -52,6 +52,7 @@ def sections(result: WatchResult, *, full: bool = False, of_command: bool = Fals
     return [
         ("verdict", [*run, *(Line(one, "" if run else "bold") for one in said)]),
         ("run", [Spare(tuple(watch_account.table(result.account, full=full)), _AFTER_NOTES)]),
+        *([("run", [*watch_account.smaller_causes(result)])] if full else []),
         ("throughput", [*(bound_parts(result.bound, full=full) if result.bound is not None else [])]),
         ("workers", [*_all_stages(result, full), *_reads(result, full), Spare(tuple(_contents(result)), 20)]),
         ("distribution", [Spare(tuple(_spans(result)), 20), *_loop(result, full)]),

@@ -92,6 +92,16 @@ def causes(result: WatchResult, of: str = "run's") -> list[Part]:
     return [Line(said[0], "bold"), *said[1:]] if said else []
 
 
+def smaller_causes(result: WatchResult) -> list[Part]:
+    """The sentences of the causes that are too small for the begin of the report; "training" is none to change."""
+    account, said = result.account, beginning(result).causes
+    left = [one for one in account.causes if one not in said] if account is not None else []
+    known = [one for one in left if one.code in SENTENCES and one.code != "training"]
+    if account is None or not known:
+        return []
+    return ["", Line("Smaller causes", "bold"), *(f"  {_sentence(one, account)}" for one in known)]
+
+
 def _not_recorded_s(account: Account) -> float:
     """What no record covers of the run; 0 if that is next to nothing."""
     lost = sum(one.s for one in account.rows if one.code == "not-recorded")

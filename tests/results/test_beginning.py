@@ -90,6 +90,16 @@ def test_a_record_that_ends_before_the_run_is_said_first(of, first):
     assert ("were recorded: then the records could not be written. Set TMPDIR" in " ".join(text.split())) is first
 
 
+def test_the_full_report_has_the_smaller_causes_too():
+    other = Cause("callbacks", 2.0, 2.0, values={"file": "/me/train.py", "line": 19, "function": "save_ckpt"})
+    run = _run("data", WAIT, other, TRAINING, ONCE)
+    said = " ".join(" ".join(map(str, watch_account.smaller_causes(run))).split())
+    assert "save_ckpt" in said and "Imports, data set and model" in said
+    assert "Waiting for the workers" not in said and "Training itself" not in said
+    assert "save_ckpt" in watched.whole(run, None, full=True) and "save_ckpt" not in watched.whole(run, None)
+    assert watch_account.smaller_causes(_run("data", WAIT)) == []
+
+
 def test_what_could_save_little_of_the_run_comes_after_training_and_as_little():
     said = " ".join(str(one) for one in watch_account.causes(_run("data", SMALL, TRAINING, BETWEEN)))
     assert said.index("Training itself") < said.index("Between the loops") < said.index("Starting 1 worker")

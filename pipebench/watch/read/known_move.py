@@ -27,6 +27,7 @@ _OF_LOADING = ("stage", "cores-used-up")
 _IN_LOOP = "no-workers"
 _RESIZES = "cv2.resize"
 _UNSURE = frozenset(one.title for one in KNOWN if not one.sure)
+_WHERE = {one.title: one.where for one in KNOWN if one.where}
 _BESIDE = ("set-num-workers", "raise-num-workers", "workers-for-thread", "load-validation-faster")
 
 
@@ -110,10 +111,13 @@ def _with_slow_line(one: Cause, result: WatchResult, account: Account) -> Cause:
         "slow_file": at.file, "slow_line": at.line, "slow_title": largest.title,
         "slow_share": largest.share, "slow_s": min(most_s, largest.share * whole), "slow_alike": int(largest.alike),
     }  # fmt: skip
+    if (where := _WHERE.get(largest.title)) is not None:
+        told["slow_where"] = where
     if alone:
         by_workers_s = one.recoverable_s or 0.0
         told["workers_s"] = by_workers_s
-        one = replace(one, recoverable_s=max(by_workers_s, float(told["slow_s"])))
+        sure_s = 0.0 if "slow_where" in told else float(told["slow_s"])
+        one = replace(one, recoverable_s=max(by_workers_s, sure_s))
     return replace(one, values={**one.values, **told})
 
 

@@ -16,6 +16,7 @@ class Known(NamedTuple):
     line once. `listed`: only where the file makes a list or an array of the name in the pattern's first group. `cut`:
     only where a part of that name is taken below. `kinds`: only in rows of these kinds. `least_s`: only where it takes
     so many seconds of each sample. Not `sure`: the text does not tell enough to make it the next step.
+    `where`: it is slow only where this holds, which neither the text nor looks tell, so no saving is counted on.
     In a loop that makes its batches itself, `alone` is said in place of `how`; what has none and does not hold
     `anywhere` is not told there. `draws`: it holds in samplers, too.
     """
@@ -37,3 +38,4 @@ class Known(NamedTuple):
     alone: tuple[str, ...] = ()
     anywhere: bool = False
     draws: bool = False
+    where: str = ""

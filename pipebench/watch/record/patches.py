@@ -67,15 +67,19 @@ def is_ours(frame_file: str) -> bool:
 
 
 def without_our_frames(error: BaseException | None) -> None:
-    """Removes our frames from the tracebacks of `error` and of all exceptions that led to it."""
+    """Removes our frames from the tracebacks of `error` and of all exceptions that led to it.
+
+    Nothing is asked of their classes, which may have attributes of their own in place of those of all exceptions.
+    """
+    kind: Any = BaseException
     seen: set[int] = set()
     waiting = [error]
     while waiting:
         one = waiting.pop()
         if one is not None and id(one) not in seen:
             seen.add(id(one))
-            BaseException.with_traceback(one, _cleaned(one.__traceback__))  # its class may forbid to assign
-            waiting += one.__cause__, one.__context__
+            kind.with_traceback(one, _cleaned(kind.__traceback__.__get__(one)))  # its class may forbid to assign
+            waiting += kind.__cause__.__get__(one), kind.__context__.__get__(one)
 
 
 def _cleaned(traceback: types.TracebackType | None) -> types.TracebackType | None:

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from pipebench.watch.record.exclusive_time import local
 from pipebench.watch.record.lines import PassBegun, Remade
-from pipebench.watch.record.patches import unseen
+from pipebench.watch.record.patches import unseen, without_our_frames
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.script import arrivals, described, spawned_workers, wait_parts
 from pipebench.watch.script.lost_workers import LostWorkers
@@ -359,11 +359,11 @@ def _watch_next(loaders: Loaders, kind: Any) -> None:
         event: Literal["exhausted", "failed"] | None = "failed"
         found = None
         try:
-            found = draw(self)
-            event = None
+            found, event = draw(self), None
             return found
-        except StopIteration:
-            event = "exhausted"
+        except BaseException as error:
+            event = "exhausted" if isinstance(error, StopIteration) else "failed"
+            without_our_frames(error)
             raise
         finally:
             loaders.guarded(loaders.after_next, self, event, found)

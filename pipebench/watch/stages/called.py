@@ -1,9 +1,10 @@
 """Times the functions that a dataset calls by name while it makes a sample, such as `load_mosaic` or `get`.
 
 Their names are read from the code of `__getitem__` (or what stands for it), and from the code of what that calls. A
-method is one of its class, also of an object that the dataset holds, such as a reader. What is not the dataset's own is
-touched only in a worker's own process. Of a function behind `functools.lru_cache`, the misses are timed: its own code
-is another one while the cache around it stays as it is.
+method is one of its class, also of an object that the dataset holds, such as a reader. A dataset inside another one is
+a row by its `__getitem__`, however it is reached. What is not the dataset's own is touched only in a worker's own
+process, but for datasets and callable objects of the user's own classes. Of a function behind `functools.lru_cache`,
+the misses are timed: its own code is another one while the cache around it stays as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import inspect
 import os
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pipebench.watch.record.exclusive_time import stages
@@ -25,11 +26,21 @@ from pipebench.watch.stages import in_place
 GETTERS = ("__getitem__", "__getitems__", "__iter__", "__next__")
 _DEEPEST = 3
 _MOST = 60
-_WITHOUT_READERS = ("torch", "numpy", "builtins")  # arrays and modules; `finding_transforms` sees to the latter
+_WRAPPERS = 8  # of torch around one dataset
+# arrays and modules; `finding_transforms` sees to the latter. Of arrays in files, the user's line that reads is told
+_WITHOUT_READERS = ("torch", "numpy", "builtins", "zarr", "h5py", "xarray")
+_TORCHS_DATA = "torch.utils.data"
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = ("site-packages", "dist-packages")
 _FUNCTIONS = (types.FunctionType, functools._lru_cache_wrapper)
 _OF_LINK = "mask_function"  # of Hugging Face's `filter`: the row of that link has its time, see `iterables`
+
+
+class _Allowed(NamedTuple):
+    """What may be timed. `may_change` is true in a worker only. Classes of `transforms` have rows of their own."""
+
+    may_change: bool
+    transforms: frozenset[type] = frozenset()
 
 
 class _Called(NamedTuple):
@@ -46,12 +57,16 @@ class _Called(NamedTuple):
     dictionary: bool = False
 
 
-def functions_called(datasets: Iterable[Any], may_change: bool) -> list[tuple[types.FunctionType, str, Holds]]:
+def functions_called(
+    datasets: Sequence[Any], may_change: bool, transforms: frozenset[type] = frozenset()
+) -> list[tuple[types.FunctionType, str, Holds]]:
     """The functions that these datasets call, the names of their rows, and what their caches hold.
 
-    `may_change` is true in a worker only.
+    The first of the datasets holds the others. `may_change` is true in a worker only. `transforms` are the classes of
+    objects that have rows anyway.
     """
-    found = [(plain_function(one.function), one.row, held_by(one.function)) for one in _all(datasets, may_change)]
+    allowed = _Allowed(may_change, transforms)
+    found = [(plain_function(one.function), one.row, held_by(one.function)) for one in _all(datasets, allowed)]
     return [(function, row, holds) for function, row, holds in found if function is not None]
 
 
@@ -63,27 +78,74 @@ def watch_called(functions: Iterable[tuple[types.FunctionType, str, Holds]], pat
             in_place.watch(function, stage, patches, whole=True)
 
 
-def replace_called(datasets: Iterable[Any], patches: Patches, row: str, wrap: Callable[..., Any]) -> int:
+def replace_called(
+    datasets: Sequence[Any],
+    patches: Patches,
+    row: str,
+    wrap: Callable[..., Any],
+    transforms: frozenset[type] = frozenset(),
+) -> int:
     """Replaces the functions whose row is called `row`, in a worker's own copy of these datasets. Returns how many.
 
     `wrap` gets a function, or the cache around it, and as `of_object` whether its first argument is the object that it
     is a method of.
     """
-    found = [one for one in _all(datasets, may_change=True) if one.row == row]
+    found = [one for one in _all(datasets, _Allowed(True, transforms)) if one.row == row]
     for one in found:
         method = one.of is not None and not isinstance(one.function, staticmethod)
         _replace(one, patches, functools.partial(wrap, of_object=method))
     return len(found)
 
 
-def _all(datasets: Iterable[Any], may_change: bool) -> list[_Called]:
-    seen: set[int] = set()
-    return [
+def _all(datasets: Sequence[Any], allowed: _Allowed) -> list[_Called]:
+    seen = {id(getter.__code__) for getter in _of_whole_samples(datasets)}
+    kinds = [*map(type, datasets)]
+    found = [one for dataset in datasets for one in _inner(kinds, dataset, seen, allowed)]
+    return found + [
         one
         for dataset in datasets
+        if not _without_readers(type(dataset))
         for getter in _getters(dataset)
-        for one in _from(getter, dataset, seen, may_change, 0)
+        for one in _from(getter, dataset, seen, allowed, 0)
     ]
+
+
+def _of_whole_samples(datasets: Sequence[Any]) -> Iterator[types.FunctionType]:
+    """The getters in the row of the whole sample: of the first dataset, or of what torch's wrappers of one hold."""
+    for one in datasets[:1]:
+        inside = one
+        for _ in range(_WRAPPERS):
+            held = _attributes(inside).get("dataset")
+            if held is None or not type(inside).__module__.startswith(_TORCHS_DATA):
+                break
+            inside = held
+        yield from _getters(inside)
+
+
+def _inner(kinds: Sequence[type], dataset: Any, seen: set[int], allowed: _Allowed) -> Iterator[_Called]:
+    """The getters of single samples and of batches of a dataset inside another one, each once.
+
+    `kinds` are the classes of all datasets: a getter that several of them inherit has the name of its own class.
+    """
+    for name in GETTERS[:2]:
+        owner, getter = in_class(type(dataset), name)
+        if owner is None or not isinstance(getter, types.FunctionType) or id(getter.__code__) in seen:
+            continue
+        if _without_readers(owner) or not (allowed.may_change or is_own(getter)):
+            continue
+        if len(seen) < _MOST:
+            seen.add(id(getter.__code__))
+            same = {kind for kind in kinds if in_class(kind, name)[1] is getter}
+            of = type(dataset) if len(same) == 1 else owner
+            yield _Called(owner, name, getter, f"{of.__name__}.{name}", dataset)
+
+
+def _without_readers(kind: type) -> bool:
+    return kind.__module__.split(".")[0] in _WITHOUT_READERS
+
+
+def _attributes(one: Any) -> dict[str, Any]:
+    return getattr(one, "__dict__", {})
 
 
 def _getters(dataset: Any) -> Iterator[types.FunctionType]:
@@ -94,7 +156,7 @@ def _getters(dataset: Any) -> Iterator[types.FunctionType]:
 
 
 def _is_torchs(getter: Any) -> bool:
-    return str(getattr(getter, "__module__", "")).startswith("torch.utils.data")
+    return str(getattr(getter, "__module__", "")).startswith(_TORCHS_DATA)
 
 
 def in_class(kind: type, name: str, caller: Any = None) -> tuple[type | None, Any]:
@@ -108,10 +170,13 @@ def in_class(kind: type, name: str, caller: Any = None) -> tuple[type | None, An
 
 
 def _from(
-    function: types.FunctionType, dataset: Any, seen: set[int], may_change: bool, depth: int
+    function: types.FunctionType, dataset: Any, seen: set[int], allowed: _Allowed, depth: int
 ) -> Iterator[_Called]:
-    """What `function` calls, and what that calls in turn: in the same package, in the user's code, and in a getter."""
-    for found in _named(function, dataset, may_change):
+    """What `function` calls, and what that calls in turn: in the same package, in the user's code, and in a getter.
+
+    What a library does inside an object that the user's own code asks for an item is not followed.
+    """
+    for found in _named(function, dataset, allowed):
         lazy = _generator_function(found.function)
         plain = lazy or plain_function(found.function)
         if plain is None or id(plain.__code__) in seen or len(seen) >= _MOST:
@@ -119,37 +184,63 @@ def _from(
         seen.add(id(plain.__code__))
         if not lazy:
             yield found
-        follows = found.name in GETTERS or _package(plain) == _package(function) or is_own(plain)
+        of_dataset = found.name in GETTERS and (found.of is dataset or not is_own(function))
+        follows = of_dataset or _package(plain) == _package(function) or is_own(plain)
         if depth < _DEEPEST and follows:
-            yield from _from(plain, found.of, seen, may_change, depth + 1)
+            yield from _from(plain, found.of, seen, allowed, depth + 1)
 
 
-def _named(function: types.FunctionType, dataset: Any, may_change: bool) -> Iterator[_Called]:
+def _named(function: types.FunctionType, dataset: Any, allowed: _Allowed) -> Iterator[_Called]:
     """Methods of the dataset, and functions that `function` finds among its globals, by the names in its code."""
     names = [*dict.fromkeys(_names(function.__code__))]
-    kind, held, known = type(dataset), getattr(dataset, "__dict__", {}), function.__globals__
+    kind, held, known = type(dataset), _attributes(dataset), function.__globals__
     for name in names:
         owner, found = in_class(kind, name, function)
         if owner is not None and name in GETTERS:
             yield _Called(owner, name, None if _is_torchs(found) else found, f"{owner.__name__}.{name}", dataset)
         elif owner is not None and not name.startswith("__"):
             yield _Called(owner, name, found, f"{kind.__name__}.{name}", dataset)
-        elif may_change and name in held and name != _OF_LINK:
-            yield _Called(held, name, held[name], name, None, True)
-            yield from _of_held(held[name], names)
-        elif may_change and isinstance(known.get(name), types.ModuleType):
-            yield from _in_module(known[name], names)
-        elif may_change and name in known:
-            yield _Called(known, name, known[name], name, None, True)
+        elif name in held and name != _OF_LINK:
+            yield from _of_held(held, name, names, allowed)
+        elif allowed.may_change:
+            yield from _of_globals(known, name, names)
 
 
-def _of_held(one: Any, names: list[str]) -> Iterator[_Called]:
+def _of_globals(known: dict[str, Any], name: str, names: list[str]) -> Iterator[_Called]:
+    """What the code that uses a global calls: a function, or functions of a module."""
+    if isinstance(known.get(name), types.ModuleType):
+        yield from _in_module(known[name], names)
+    elif name in known:
+        yield _Called(known, name, known[name], name, None, True)
+
+
+def _of_held(held: dict[str, Any], name: str, names: list[str], allowed: _Allowed) -> Iterator[_Called]:
+    """What the code that uses an attribute calls: a function, or methods of the object that it holds."""
+    one = held[name]
+    yield from _call_of(one, allowed.transforms)
+    if allowed.may_change:
+        yield _Called(held, name, one, name, None, True)
+        yield from _methods(one, names)
+
+
+def _call_of(one: Any, transforms: frozenset[type]) -> Iterator[_Called]:
+    """`__call__` of an object whose class is the user's own, and no module, which may be one of the model."""
+    kind = type(one)
+    owner, found = in_class(kind, "__call__")
+    module = getattr(sys.modules.get("torch.nn"), "Module", ())
+    if kind in transforms or isinstance(one, module):
+        return
+    if isinstance(found, types.FunctionType) and is_own(found):
+        yield _Called(owner, "__call__", found, f"{kind.__name__}.__call__", one)
+
+
+def _methods(one: Any, names: list[str]) -> Iterator[_Called]:
     """Methods of an object that a dataset holds, by the names in the code that uses it.
 
     `one[index]` has no name there.
     """
     kind = type(one)
-    if kind.__module__.split(".")[0] in _WITHOUT_READERS:
+    if _without_readers(kind):
         return
     for name in ("__getitem__", *(name for name in names if not name.startswith("__"))):
         owner, found = in_class(kind, name)

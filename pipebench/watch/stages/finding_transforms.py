@@ -12,7 +12,7 @@ import inspect
 import itertools
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pipebench.watch.record.exclusive_time import FUNCTIONS, innermost, stages
@@ -24,6 +24,7 @@ from pipebench.watch.stages.transforms import timed_call, watched_by_library
 
 _MOST_OBJECTS = 500
 _MOST_ENTRIES = 100
+_MOST_DATASETS, _DEEPEST_LISTS = 32, 2
 _HOLDS_DATA = (
     "dataset", "datasets", "data", "source", "sources", "base", "inner", "wrapped", "ds", "datapipe", "datapipes",
     "source_datapipe", "ex_iterable", "ex_iterables", "d", "tls",  # Hugging Face's streaming datasets; fastai's loader
@@ -55,7 +56,7 @@ def watch_tree(dataset: Any, patches: Patches, may_change: bool) -> HeldModules:
     """
     data = [dataset]
     found = list(_transforms(dataset, data))
-    functions = called.functions_called(data, may_change)
+    functions = called.functions_called(data, may_change, _classes(found))
     iterables.watch_chain(data[1:], patches)
     stages.tell_apart(entry for _, _, entry, _ in found)
     modules: dict[int, Any] = {}
@@ -111,8 +112,12 @@ def replace_stage(
 def replace_called(dataset: Any, patches: Patches, row: str, wrap: Callable[..., Any]) -> int:
     """Replaces a function that a dataset within `dataset` calls, by the name of its row: `called.replace_called`."""
     data = [dataset]
-    list(_transforms(dataset, data))
-    return called.replace_called(data, patches, row, wrap)
+    classes = _classes(_transforms(dataset, data))
+    return called.replace_called(data, patches, row, wrap, classes)
+
+
+def _classes(found: Iterable[tuple[Any, Any, Any, bool]]) -> frozenset[type]:
+    return frozenset(type(innermost(entry)) for _, _, entry, _ in found)
 
 
 def _watch_class(kind: type, patches: Patches) -> None:
@@ -190,8 +195,9 @@ def _of_attribute(
     attributes: dict[str, Any], name: str, value: Any, named: tuple[str, ...]
 ) -> Iterator[tuple[Any, Any, Any, bool | None]]:
     entries = _entries(attributes, name, value)
-    if _is_data(name, value):
-        yield from ((None, None, one, False) for _, _, one in entries)
+    inside = _datasets_in(value, 0)
+    if inside or _is_data(name, value):
+        yield from ((None, None, one, False) for one in inside or (one for _, _, one in entries))
     elif _names_a_transform(name) or _holds_transforms(value) or _is_step(value, name, named) or _is_pipeline(value):
         yield from ((*one, True) for one in entries if _is_transform(one[2]))
     elif modules := [one for one in entries if _is_module(one[2])]:
@@ -274,8 +280,33 @@ def _arguments(stage: Any) -> list[Any]:
 
 def _is_data(name: str, value: Any) -> bool:
     """Whether this is a dataset inside another one: by its attribute's name, or because it is a torch dataset."""
+    return name.lstrip("_") in _HOLDS_DATA or _is_torchs(value)
+
+
+def _datasets_in(value: Any, depth: int) -> list[Any]:
+    """The datasets in a list, tuple or dict, and in those that it holds; none where it begins with anything else."""
+    if isinstance(value, dict):
+        entries = [*itertools.islice(dict.values(value), _MOST_DATASETS)]
+    else:
+        entries = [*value[:_MOST_DATASETS]] if type(value) in (list, tuple) else []
+    if not entries or depth > _DEEPEST_LISTS:
+        return []
+    deeper = [_datasets_in(one, depth + 1) for one in entries] if type(entries[0]) in (list, tuple, dict) else []
+    found = [one for several in deeper for one in several] + [one for one in entries if _gives_samples(one)]
+    return found[:_MOST_DATASETS]
+
+
+def _gives_samples(one: Any) -> bool:
+    """Whether this is a dataset of torch's kind, or an object with a `__getitem__` of the user's own."""
+    if _is_torchs(one) or callable(one):
+        return _is_torchs(one)
+    _, getter = called.in_class(type(one), "__getitem__")
+    return isinstance(getter, types.FunctionType) and called.is_own(getter) and has_attributes(one)
+
+
+def _is_torchs(value: Any) -> bool:
     dataset = getattr(sys.modules.get("torch.utils.data"), "Dataset", None)
-    return name.lstrip("_") in _HOLDS_DATA or (dataset is not None and isinstance(value, dataset))
+    return dataset is not None and isinstance(value, dataset)
 
 
 def _names_a_transform(name: str) -> bool:

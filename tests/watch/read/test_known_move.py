@@ -18,6 +18,7 @@ from pipebench.results.next_move import NextMove
 from pipebench.results.watched import StageResult, Verdict, WatchResult
 from pipebench.stats import Speedup
 from pipebench.watch.read.known_move import known_of_cause, with_slow_lines
+from pipebench.watch.read.known_table import KNOWN as KNOWN_LINES
 from pipebench.watch.read.moves import among_ranks, in_its_words
 
 TITLE, HOW = "columns as arrays", ("pandas builds an object for each row.", "Take the columns out once.")
@@ -179,6 +180,18 @@ def test_the_cause_has_the_line_and_the_most_that_it_could_save(cause: Cause, sh
     assert (told in said) == (saved_s is not None)
     if saved_s is not None:
         assert said.index(told) < max(said.find("00 s (predicted"), said.find("00 s, less what their start"))
+
+
+@pytest.mark.parametrize("code", ["no-workers", "stage"])
+@pytest.mark.parametrize("title", ["an index on the columns of WHERE", "chunks that hold what a sample reads"])
+def test_no_saving_is_counted_on_where_the_text_does_not_tell_whether_a_line_is_slow(title: str, code: str) -> None:
+    known = next(one for one in KNOWN_LINES if one.title == title)
+    cause = Cause(code, 8.0, 5.0, 1, {"usable_cores": 2})  # type: ignore[arg-type]
+    (found,) = with_slow_lines([cause], _watched(_line(0.9, title)), ACCOUNT)
+    assert found.recoverable_s == 5.0
+    said = SENTENCES[found.code](found, found.values, "8.00 s")
+    assert f"which is known to be slow where {known.where}. If that is so, a change to {title} could save up to" in said
+    assert "A change to" not in said and known.how[0].startswith("This helps only where")
 
 
 def test_a_rank_among_others_has_its_line_too() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,6 +48,46 @@ def test_an_exception_that_is_frozen_reaches_the_loop() -> None:
                 found.append(type(error))
                 assert "pipebench" not in str(error)
     assert found == [[0, 1, 2, 3], BadSample, ValueError]
+
+
+class WithoutReasons(Exception):
+    """Nobody may ask it for what led to it."""
+
+    @property
+    def __cause__(self) -> BaseException | None:
+        raise RuntimeError("this is not told")
+
+    @__cause__.setter
+    def __cause__(self, cause: BaseException | None) -> None: ...
+
+
+class FailsOnce(Failing):
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __getitem__(self, index: int) -> int:
+        raise self.error
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("error", [ValueError("a sample"), BadSample("a sample")])
+def test_a_traceback_has_one_frame_of_ours_for_a_call_of_next(error: Exception, workers: int) -> None:
+    with watching():
+        loader = DataLoader(FailsOnce(error), num_workers=workers, multiprocessing_context=FORK[workers])
+        with pytest.raises(type(error)) as found:
+            next(iter(loader))
+    of = [one.name for one in traceback.extract_tb(found.tb) if "pipebench importlib" in one.filename]
+    assert of == ["__next__"]
+
+
+def test_an_exception_that_does_not_tell_its_cause_reaches_the_loop() -> None:
+    caught = None
+    with watching():
+        try:
+            next(iter(DataLoader(FailsOnce(WithoutReasons()))))
+        except BaseException as error:
+            caught = type(error)
+    assert caught is WithoutReasons
 
 
 class Key:

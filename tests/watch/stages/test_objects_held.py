@@ -61,6 +61,47 @@ def test_the_getter_of_the_class_above_and_the_objects_that_it_holds_are_rows(ro
     assert named(found) > 0.9
 
 
+ARRAYS = """
+def internal(index):
+    CLOCK.burn(50)
+    return index
+
+
+class Array:
+    def __getitem__(self, index):
+        CLOCK.burn(10)
+        return internal(index)
+"""
+
+
+class Rows(Dataset[int]):
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> int:
+        return int(self.array[index])
+
+
+def _array_of(library: str) -> Any:
+    made: dict[str, Any] = {"__name__": library, "CLOCK": CLOCK}
+    exec(compile(ARRAYS, f"/site-packages/{library}.py", "exec"), made)
+    return made["Array"]()
+
+
+def test_of_an_array_in_a_file_the_users_line_is_told(rows: Any) -> None:
+    dataset = Rows(_array_of("zarr"))
+    vars(dataset)["data"] = dataset.array
+    assert rows(dataset).found() == {("getitem", "Rows.__getitem__"): 8 * 60}
+
+
+def test_what_a_library_does_for_an_item_is_its_row(rows: Any) -> None:
+    found = rows(Rows(_array_of("another")))
+    assert found.found() == {("function", "Array.__getitem__"): 8 * 60}
+
+
 def test_in_the_scripts_process_the_objects_that_a_dataset_holds_are_left_alone(rows: Any) -> None:
     plain = Reader.__getitem__
     found = rows(Mine(), may_change=False).found()
