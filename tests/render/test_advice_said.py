@@ -154,3 +154,41 @@ def test_what_is_tried_with_weights_that_may_be_spoiled_is_told_where_the_loop_w
         replace(ADVICE, loader=None),
     ):
         assert said not in _said(other)
+
+
+PREDICTED = replace(LEFT, change=replace(TRIED.change, settings={"num_workers": 8}),
+                    predicted=Speedup(1.9, 1.5, 2.4, 0.95))  # fmt: skip
+
+
+def test_a_prediction_that_trials_refute_is_no_verdict_and_no_figure_of_the_table():
+    said = _said(replace(ADVICE, findings=(TRIED, replace(PREDICTED, belied=True)), ended="budget"))
+    assert "Trials contradict the simulation: it predicts a gain of more workers" in said
+    assert "num_workers=8 not tried" in said
+    assert "num_workers=8: not tried, it needs more than the budget leaves; trials of other numbers contradict" in said
+    assert "Trials contradict" not in _said(replace(ADVICE, findings=(TRIED, PREDICTED), ended="budget"))
+
+
+def test_a_prediction_that_may_be_a_loss_tells_no_gain():
+    unsure = replace(PREDICTED, predicted=Speedup(1.16, 0.75, 1.8, 0.95))
+    said = _said(replace(ADVICE, findings=(TRIED, unsure), ended="budget"))
+    assert "num_workers=8, which was not tried, is predicted to bring 1.16× (0.75–1.80): from that, no gain can" in said
+    assert "no gain can" not in _said(replace(ADVICE, findings=(TRIED, PREDICTED), ended="budget"))
+
+
+def test_pairs_that_scatter_are_no_verdict_and_what_to_do_is_said():
+    ratios = (1.38, 3.0, 10.69)
+    found = replace(TRIED, outcome="unclear", ratios=ratios, gain=Speedup(3.0, 0.11, 156.0, 0.95))
+    said = _said(replace(ADVICE, findings=(found,), ended="budget"))
+    assert "num_workers=4 was tried, but its 3 pairs by 1.38× to 10.69× scatter too much to tell a gain: raise" in said
+    assert "scatter" not in _said(replace(ADVICE, findings=(replace(found, ratios=(1.1, 1.3, 1.2)),), ended="budget"))
+
+
+@pytest.mark.parametrize(("low", "said_so"), [(7.4, True), (4.0, False)])
+def test_a_prediction_above_the_best_gain_is_named_beside_it(low, said_so):
+    gained = replace(TRIED, outcome="gain", gain=Speedup(5.6, 1.3, 23.8, 0.95), ratios=(5.0, 6.0, 5.6))
+    none = replace(PREDICTED, change=replace(LEFT.change, settings={"num_workers": 0}), reason="own-process",
+                   predicted=Speedup(10.4, low, 14.7, 0.95))  # fmt: skip
+    said = _said(replace(ADVICE, findings=(gained, none), best=0))
+    named = "num_workers=0 is predicted to bring more, 10.4× (7.40–14.7), but was not tried: it would run the dataset"
+    assert (named in said) is said_so
+    assert "bring more" not in _said(replace(ADVICE, findings=(gained, replace(none, belied=True)), best=0))
