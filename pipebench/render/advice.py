@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from pipebench.render import layout, programs, watch, watch_account
+from pipebench.render import layout, programs, watch
 from pipebench.render.advice_doubts import doubts, more_untried
 from pipebench.render.advice_lines import (
     by_hand,
@@ -18,7 +18,7 @@ from pipebench.render.advice_lines import (
     written,
 )
 from pipebench.render.advice_names import keywords, named, sentence_case
-from pipebench.render.advice_notes import beside_others, of_discarding, of_line, slow_line, too_long
+from pipebench.render.advice_notes import beside_others, causes, of_discarding, of_line, slow_line, too_long
 from pipebench.render.advice_reasons import DOES_NOT_APPLY, ENDED, NOT_TRIED, REFUSALS
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section, Spare, Sparing
@@ -57,8 +57,8 @@ def sections(
     others = beside_others(watched) if nothing else ""
     said: list[Sparing] = [Line(f"{others}{verdict(advice)}{of_line(line)}", "bold"), *programs.ends(advice.cut_short)]
     if watched is not None:
-        told = (watch.where(watched), (limit(watched.verdict),), _plain(watch_account.causes(watched)))
-        spare = [Spare(tuple(made), LATE + place) for place, made in enumerate(told)]
+        said += causes(advice, watched)
+        spare = [Spare(tuple(watch.where(watched)), LATE), Spare((limit(watched.verdict),), LATE + 1)]
         said += reversed(spare)  # what the user writes is never cut for them
         said += [] if full or others else watch.others(watched, False)
     table = [_table(advice, full)] if any(full or _is_told(advice, one) for one in advice.findings) else []
@@ -176,11 +176,6 @@ def _of_filling(found: Finding) -> str:
     if found.cache is not None and found.cache.fill_s is not None:
         took = f" Filling it takes about {seconds(found.cache.fill_s)} in one process"
     return f"{took}: in {_FEW_PASSES} passes, it gains {spoken(few)} in all, and in {SOME_PASSES} {spoken(more)}."
-
-
-def _plain(made: Iterable[Part]) -> Iterator[Part]:
-    """The same lines without emphasis."""
-    return (one.text if isinstance(one, Line) else one for one in made)
 
 
 def _table(advice: Advice, full: bool) -> Table:

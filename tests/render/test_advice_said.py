@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 from made_up_trials import host, seen
 
-from pipebench.render import layout
+from pipebench.render import layout, screen
 from pipebench.render.advice import parts
+from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.advice import Advice, Change, Finding, Place
 from pipebench.results.drilled import DrilledLine, DrilledRow
 from pipebench.stats import Speedup
@@ -192,3 +193,42 @@ def test_a_prediction_above_the_best_gain_is_named_beside_it(low, said_so):
     named = "num_workers=0 is predicted to bring more, 10.4× (7.40–14.7), but was not tried: it would run the dataset"
     assert (named in said) is said_so
     assert "bring more" not in _said(replace(ADVICE, findings=(gained, replace(none, belied=True)), best=0))
+
+
+OF_VALIDATION = Cause("validation", 2.0, 1.7, 2, {"passes": 3, "workers": 0, "waits_s": 1.7})
+STARTS = {"passes": 4, "workers": 2, "start_method": "fork", "persistent": 0, "ends_s": 0.2, "in_validation": 0}
+OF_START = Cause("start-up", 1.4, 0.9, 1, STARTS)
+LONG = tuple(
+    Finding(Change("slow_lines", {}, title=f"line {place}", predicted=1.05), "not-tried", reason="budget")
+    for place in range(5)
+)
+
+
+def _with_causes(*causes):
+    rows = (AccountRow("forward", 5.0, 1), AccountRow("validation", 2.0, 2, 1.7))
+    watched = seen(0.7).watched
+    return replace(watched, verdict=replace(watched.verdict, limit="other"), account=Account(9.0, rows, causes))
+
+
+def _short(advice, watched):
+    return " ".join(layout.text(screen.fitted(parts(advice, watched), 80, screen.MORE), width=80).split())
+
+
+@pytest.mark.parametrize(("speedup", "said_so"), [(1.16, True), (2.0, False)])
+def test_a_short_page_keeps_the_cause_of_another_loader_that_could_save_more_than_the_advice(speedup, said_so):
+    gain = Speedup(speedup, 1.1, 2.5, 0.95)
+    how = tuple(f"Line {place} of what the user writes." for place in range(17))
+    found = replace(TRIED, outcome="gain", gain=gain, change=replace(TRIED.change, how=how, at=Place("it", "/a.py", 3)))
+    said = _short(replace(ADVICE, findings=(found, *LONG), best=0), _with_causes(OF_VALIDATION, OF_START))
+    assert ("Up to 1.70 s of that could be saved by faster loading, as by workers for loader 2" in said) is said_so
+    assert "Shortened" in said and "Starting 2 workers" not in said
+
+
+def test_a_short_page_has_the_first_cause_in_place_of_rows_that_matter_less():
+    how = tuple(f"Line {place} of what the user writes." for place in range(9))
+    found = replace(TRIED, outcome="gain", gain=Speedup(2.0, 1.8, 2.2, 0.95),
+                    change=replace(TRIED.change, how=how, at=Place("it", "/a.py", 3)))  # fmt: skip
+    said = _short(replace(ADVICE, findings=(found, *LONG), best=0), _with_causes(OF_START, OF_VALIDATION))
+    assert (
+        "Starting 2 workers (fork)" in said and "more rows" in said and "could be saved by faster loading" not in said
+    )
