@@ -18,7 +18,7 @@ from pipebench.render.advice_lines import (
     written,
 )
 from pipebench.render.advice_names import keywords, named, sentence_case
-from pipebench.render.advice_notes import beside_others, causes, of_discarding, of_line, slow_line, too_long
+from pipebench.render.advice_notes import before, beside_others, causes, of_discarding, of_line, slow_line, too_long
 from pipebench.render.advice_reasons import DOES_NOT_APPLY, ENDED, NOT_TRIED, REFUSALS
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section, Spare, Sparing
@@ -44,7 +44,7 @@ def parts(advice: Advice, watched: WatchResult | None, *, full: bool = False, go
     first, *rest = sections(advice, watched, full=full, goes_on=goes_on)
     below = [part for name, made in rest for part in (["", *made] if name == "next" else made)]
     if full and watched is not None:
-        below += ["", Line("Before the trials", "bold"), *layout.flat(watch.parts(watched, full=True))]
+        below += ["", Line("Before the trials", "bold"), *before(watched)]
     return [*first[1], *below]
 
 
@@ -185,7 +185,8 @@ def _table(advice: Advice, full: bool) -> Table:
         found = advice.findings[one]
         name = f"were {printable(found.change.title)} free" if found.change.knock_out else named(found.change)
         rows.append((("→ " if found is advice.followed else "  ") + name, _gain(found), printable(found.change.cost)))
-    return Table("Remedies", ("remedy", "gain", "cost"), tuple(rows), frozenset({1}), tuple(_notes(advice, rows, full)))
+    return Table("Remedies", ("remedy", "gain", "cost"), tuple(rows), frozenset({1}), tuple(_notes(advice, rows, full)),
+                 shorten=layout.at_word)  # fmt: skip
 
 
 def _first(advice: Advice) -> list[int]:

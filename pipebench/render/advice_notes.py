@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from pipebench.render import watch_account
-from pipebench.render.layout import Line, Part, Spare, Sparing
+from dataclasses import replace
+
+from pipebench.render import watch, watch_account
+from pipebench.render.layout import Line, Part, Spare, Sparing, flat
 from pipebench.render.screen import LATE
 from pipebench.results.advice import Advice
 from pipebench.results.beginning import beginning
@@ -97,3 +99,14 @@ def _saves_more(advice: Advice, watched: WatchResult) -> bool:
     cause, loops_s = begins.causes[0], account.loops_s
     other = cause.loader is not None and cause.loader != advice.loader
     return other and loops_s > gain.speedup * (loops_s - cause.at_most_s)
+
+
+def before(watched: WatchResult) -> list[Part]:
+    """Every figure of the watched part. The advice has its sentences, and says what to do next.
+
+    Its records end while workers go on: that their end is not recorded says nothing, unless it is known how they ended.
+    """
+    told = [one for one in watched.notes if one.code != "worker-lost" or {"signal", "status"} & set(one.values)]
+    named = watch.sections(replace(watched, notes=tuple(told)), full=True)
+    made = flat([part for name, parts in named if name not in ("verdict", "next") for part in parts])
+    return made[1:] if made and made[0] == "" else made

@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 from made_up_trials import host, seen
 
-from pipebench.render import layout, screen
+from pipebench.render import layout, screen, watch
 from pipebench.render.advice import parts
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.advice import Advice, Change, Finding, Place
 from pipebench.results.drilled import DrilledLine, DrilledRow
+from pipebench.results.next_move import NextMove
+from pipebench.results.watched import Note
 from pipebench.stats import Speedup
 from pipebench.watch.read import known_table
 
@@ -232,3 +234,22 @@ def test_a_short_page_has_the_first_cause_in_place_of_rows_that_matter_less():
     assert (
         "Starting 2 workers (fork)" in said and "more rows" in said and "could be saved by faster loading" not in said
     )
+
+
+def test_names_and_costs_that_are_too_long_are_cut_between_words():
+    cost, title = "other last digits of the sums of gradients", "a sampler that takes hardly any time"
+    change = Change("sampler_ahead", {}, cost, title=title)
+    said = _said(replace(ADVICE, findings=(TRIED, Finding(change, "not-tried", reason="of-script"))))
+    assert "a sampler that takes … " in said and "other last digits of the …" in said
+
+
+def test_the_figures_of_the_watched_part_tell_no_next_move_and_of_no_worker_that_ended_after_it():
+    lost = {"loader": 1, "worker": 0, "pid": 7, "sample": 3, "between": 1}
+    killed = {**lost, "worker": 1, "signal": "SIGKILL"}
+    of_loop = seen(0.7).watched
+    move = NextMove("raise-num-workers", usable_cores=2.0, loader=1, workers=2, to_workers=4)
+    watched = replace(of_loop, next_move=move, notes=(Note("worker-lost", lost), Note("worker-lost", killed)))
+    assert "Next: " in layout.text(watch.parts(watched, full=True), width=80)
+    said = " ".join(layout.text(parts(ADVICE, watched, full=True), width=80).split())
+    assert "Before the trials" in said and "Next: " not in said and "Then: `pipebench advise" not in said
+    assert "Worker 1" in said and "Worker 0 of loader" not in said
