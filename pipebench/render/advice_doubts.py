@@ -68,7 +68,8 @@ def more_untried(advice: Advice) -> str:
     if most is None or most.predicted is None:
         return ""
     why = NOT_TRIED.get(most.reason, "the trial was too short")
+    tries = " --yes-discard-weights tries it." if most.reason == "own-process" else ""
     return (
         f" {sentence_case(named(most.change))} is predicted to bring more, {spoken(most.predicted)}, but was not "
-        f"tried: {why}."
+        f"tried: {why}.{tries}"
     )

@@ -101,12 +101,17 @@ def _saves_more(advice: Advice, watched: WatchResult) -> bool:
     return other and loops_s > gain.speedup * (loops_s - cause.at_most_s)
 
 
-def before(watched: WatchResult) -> list[Part]:
-    """Every figure of the watched part. The advice has its sentences, and says what to do next.
+def until_trials(watched: WatchResult) -> WatchResult:
+    """The watched part without notes of workers whose end was not recorded.
 
-    Its records end while workers go on: that their end is not recorded says nothing, unless it is known how they ended.
+    Its records end while workers go on. So that says nothing, unless it is known how they ended.
     """
-    told = [one for one in watched.notes if one.code != "worker-lost" or {"signal", "status"} & set(one.values)]
-    named = watch.sections(replace(watched, notes=tuple(told)), full=True)
+    told = (one for one in watched.notes if one.code != "worker-lost" or {"signal", "status"} & set(one.values))
+    return replace(watched, notes=tuple(told))
+
+
+def before(watched: WatchResult) -> list[Part]:
+    """Every figure of the watched part. The advice has its sentences, and says what to do next."""
+    named = watch.sections(until_trials(watched), full=True)
     made = flat([part for name, parts in named if name not in ("verdict", "next") for part in parts])
     return made[1:] if made and made[0] == "" else made

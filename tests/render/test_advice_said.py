@@ -193,7 +193,7 @@ def test_a_prediction_above_the_best_gain_is_named_beside_it(low, said_so):
                    predicted=Speedup(10.4, low, 14.7, 0.95))  # fmt: skip
     said = _said(replace(ADVICE, findings=(gained, none), best=0))
     named = "num_workers=0 is predicted to bring more, 10.4× (7.40–14.7), but was not tried: it would run the dataset"
-    assert (named in said) is said_so
+    assert (named in said) is said_so and ("--yes-discard-weights tries it." in said) is said_so
     assert "bring more" not in _said(replace(ADVICE, findings=(gained, replace(none, belied=True)), best=0))
 
 
