@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipebench.render import layout, programs, watch
-from pipebench.render.advice_doubts import doubts, more_untried
+from pipebench.render.advice_doubts import doubts, hardly_known, more_untried
 from pipebench.render.advice_lines import (
     by_hand,
     in_library,
@@ -74,7 +74,7 @@ def verdict(advice: Advice) -> str:
     """What to change and what it brought, or is predicted to bring; or that nothing gained."""
     found = advice.followed
     if found is not None:
-        return f"{_larger(advice)}{_of_change(found)}{more_untried(advice)}"
+        return f"{_larger(advice)}{_of_change(found)}{hardly_known(found)}{more_untried(advice)}"
     if advice.refusal == NO_LOADER:
         return f"{_larger(advice)}Nothing was tried: the training takes no batch from a DataLoader."
     if advice.ended == "refused":

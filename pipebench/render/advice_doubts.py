@@ -7,6 +7,7 @@ from pipebench.render.advice_reasons import NOT_TRIED
 from pipebench.render.cells import spoken
 from pipebench.results.advice import Advice, Finding
 
+_WIDE = 5.0  # times the low end of a gain: a higher end tells hardly how much it is
 _NAMED = 1.1  # the least predicted speed-up that is named
 
 
@@ -51,6 +52,13 @@ def _scattered(advice: Advice) -> str:
         f" {sentence_case(named(most.change))} was tried, but {pairs} scatter too much to tell a gain: raise --budget, "
         "or try it while the machine is quiet."
     )
+
+
+def hardly_known(found: Finding) -> str:
+    """That a gain is told, but not how large it is ("": it is)."""
+    if found.outcome != "gain" or found.gain is None or found.gain.high <= _WIDE * found.gain.low:
+        return ""
+    return " Its pairs scatter, so how much it brings is hardly known: raise --budget, or try it on a quiet machine."
 
 
 def more_untried(advice: Advice) -> str:

@@ -253,3 +253,10 @@ def test_the_figures_of_the_watched_part_tell_no_next_move_and_of_no_worker_that
     said = " ".join(layout.text(parts(ADVICE, watched, full=True), width=80).split())
     assert "Before the trials" in said and "Next: " not in said and "Then: `pipebench advise" not in said
     assert "Worker 1" in said and "Worker 0 of loader" not in said
+
+
+@pytest.mark.parametrize(("high", "said_so"), [(11.9, True), (5.0, False)])
+def test_of_a_gain_whose_interval_is_very_wide_it_is_said_that_its_size_is_hardly_known(high, said_so):
+    gained = replace(TRIED, outcome="gain", gain=Speedup(3.6, 1.07, high, 0.95), ratios=(2.0, 6.0, 3.6))
+    said = _said(replace(ADVICE, findings=(gained,), best=0))
+    assert ("Its pairs scatter, so how much it brings is hardly known: raise --budget" in said) is said_so
