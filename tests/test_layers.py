@@ -28,7 +28,8 @@ HOUSE = {
     "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
     "started worker_moves reads in_loop run_moves watch_verdict of_passes of_cores of_training "
     "watch_causes watch_account watch_details watch_drilled watch ranks programs "
-    "watched study syncs one_machine same_work ab github calibration advice_reasons advice_lines advice_notes advice "
+    "watched study syncs one_machine same_work ab github calibration advice_names advice_reasons advice_doubts "
+    "advice_lines advice_notes advice "
     "before_after_rows before_after plan functions packing examination remote loaders engine text",
     "render.pictures": "sheet svg drawing axes forest bound counts errors in_workers ladder of_ranks remedies "
     "resources speedups steps times variants whole_run two_runs",

@@ -42,7 +42,8 @@ from advice_report import marked, report, sets
 
 from pipebench.advise.command import BUDGET_S, AdviseOptions, advise
 from pipebench.remedies.seen import without, without_share
-from pipebench.render.advice import named, verdict
+from pipebench.render.advice import verdict
+from pipebench.render.advice_names import named
 from pipebench.results.account import Cause
 from pipebench.results.advice import Advice, Finding, Snippet
 from pipebench.results.next_move import NextMove

@@ -24,7 +24,8 @@ from pipebench.host.whole_files import write_whole
 from pipebench.predict.untried import with_predictions
 from pipebench.remedies import remedies
 from pipebench.render import layout, screen
-from pipebench.render.advice import named, parts
+from pipebench.render.advice import parts
+from pipebench.render.advice_names import named
 from pipebench.render.signs import missing
 from pipebench.results.advice import ANEW, Advice, Change, NoText, Patch
 from pipebench.results.secrets import without_secrets

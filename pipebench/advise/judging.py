@@ -27,7 +27,6 @@ _OF_LARGE_GAINS, _LARGE = 0.10, 1.5
 # was promised by as much as a normal distribution of this deviation has it (the same page).
 _OF_CODE = 0.2
 _OF_TWO = 1.25  # the least that the low end of a gain must be if it rests on two pairs
-_NOT_LOST = 0.8  # the low end of an interval: below it, a prediction says nothing
 _NEARLY = 0.95  # of the best gain: then the cheaper change is better
 _TELLING = 1.1  # the least speed-up that is named though it was not shown
 _MANY_PAIRS, _OF_MANY = 5, 1.05  # and of what was faster in each of so many pairs
@@ -255,23 +254,27 @@ def _price(found: Finding) -> tuple[bool, bool, int]:
 def foretold(findings: Sequence[Finding], computing: bool = False) -> int | None:
     """The finding to name where none is known to gain: marked as not shown. None: nothing promises enough.
 
-    First, what was faster in every pair of a trial that was too short. Else, the best prediction of what was not tried,
-    unless the simulation was wrong about something that was tried. More workers are no guess where workers are
-    `computing`: what they gain, they may take from other programs. Workers that could live on if the loader were made
-    once are a guess, too, and so is what a cause asks for and only a script that is changed could show.
+    First, what was faster in every pair of a trial that was too short, unless its pairs scatter. Else, the best
+    prediction of what was not tried, unless the simulation was wrong about something that was tried. More workers are
+    no guess where workers are `computing`: what they gain, they may take from other programs. Workers that could live
+    on if the loader were made once are a guess, too, and so is what a cause asks for and only a script that is changed
+    could show.
     """
     worth = [
         (place, one)
         for place, one in enumerate(findings)
         if not (computing and one.change.remedy == "num_workers" and _workers(one))
     ]
-    likely = [(median(one.ratios), place) for place, one in worth if _likely(one)]
+    likely = [(median(one.ratios), place) for place, one in worth if _likely(one) and not one.scattered]
     others = [(one.change.predicted or 0.0, place) for place, one in worth if one.reason == ANEW]
     if not likely and not any(map(_belied, findings)):
         others += [
             (one.predicted.speedup, place)
             for place, one in worth
-            if one.gain is None and one.predicted is not None and _promises(one, one.predicted)
+            if one.gain is None
+            and not one.belied
+            and one.predicted is not None
+            and promising(one.change, one.predicted)
         ]
     others += [(one.if_taken or 0.0, place) for place, one in worth if one.change.asked_for and one.if_taken]
     named = [one for one in likely if one[0] >= (_OF_MANY if len(findings[one[1]].ratios) >= _MANY_PAIRS else _TELLING)]
@@ -280,16 +283,8 @@ def foretold(findings: Sequence[Finding], computing: bool = False) -> int | None
 
 
 def promising(change: Change, told: Speedup) -> bool:
-    """Whether the simulation promises a gain. It may be unsure of it where a cause of this run asks for the change."""
-    if change.asked_for:
-        return told.speedup >= _TELLING and told.low >= _NOT_LOST
-    return told.low > 1.0 and told.speedup >= WORTH
-
-
-def _promises(found: Finding, told: Speedup) -> bool:
-    """Whether the simulation promises a gain of what was not tried, or a single pair agrees with it."""
-    agrees = bool(found.ratios) and min(found.ratios) > _TELLING and told.speedup >= _TELLING
-    return agrees or promising(found.change, told)
+    """Whether the simulation promises a gain. What may be a loss is no promise, whatever speaks for the change."""
+    return told.low > 1.0 and told.speedup >= (_TELLING if change.asked_for else WORTH)
 
 
 def _likely(found: Finding) -> bool:

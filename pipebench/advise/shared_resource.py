@@ -13,7 +13,7 @@ from pipebench.results.watched import WatchResult
 
 _CAUSES = ("workers-blocked", "shared-lock", "storage", "no-workers")
 _MOST_OF = 0.4  # of the looks at a row: a line that is named
-_BELOW = 0.8  # of what a loop without waits would gain: else the loop itself is the limit
+_BELOW = 0.8  # of what a loop without waits, or with independent workers, would gain: more is hardly told from it
 _FEW = 1.25  # the most that an unclear trial may leave open, or that a cause may save that a trial has belied
 
 
@@ -58,7 +58,7 @@ def _is_wait(watched: WatchResult, cause: Cause, loader: int) -> bool:
 def _tried(findings: Sequence[Finding], present: int) -> tuple[int, int] | None:
     """How many workers are enough, and the fewest above them, and above the present ones, that brought no more.
 
-    None: none were tried, or the loop hardly waits any more.
+    None: none were tried, or the loop hardly waits any more, or independent workers might have brought no more either.
     """
     counts = {
         int(one.change.settings["num_workers"] or 0): one
@@ -67,20 +67,31 @@ def _tried(findings: Sequence[Finding], present: int) -> tuple[int, int] | None:
     }
     best = max(counts, key=lambda one: _gained(counts[one]), default=0)
     enough = best if counts and _gained(counts[best]) else present
-    above = [one for one, found in counts.items() if one > max(enough, present) and _brought_nothing(found)]
-    if not above:
-        return None
-    limit = counts[min(above)].change.predicted or math.inf
-    return (enough, min(above)) if max(1.0, _gained(counts[best])) < _BELOW * limit else None
+    low, high = _of_enough(counts.get(enough))
+    for more in sorted(one for one in counts if one > max(enough, present)):
+        limit = counts[more].change.predicted or math.inf
+        independent = min(limit, low * more / max(1, enough))
+        if high < _BELOW * limit and _brought_less(counts[more], _BELOW * independent):
+            return enough, more
+    return None
+
+
+def _of_enough(found: Finding | None) -> tuple[float, float]:
+    """The interval of what the workers that are enough bring: 1 if they are the present ones."""
+    if found is None or found.gain is None or found.outcome != "gain":
+        return 1.0, 1.0
+    return found.gain.low, found.gain.high
 
 
 def _gained(found: Finding) -> float:
     return found.gain.speedup if found.outcome == "gain" and found.gain is not None else 0.0
 
 
-def _brought_nothing(found: Finding) -> bool:
+def _brought_less(found: Finding, independent: float) -> bool:
+    """Whether the interval of a trial excludes what `independent` workers bring, and shows that they bring no more."""
     assert found.gain is not None
-    return found.outcome in ("no-gain", "slower", "gain") or (found.outcome == "unclear" and found.gain.high <= _FEW)
+    no_more = found.outcome != "unclear" or found.gain.high <= _FEW or max(found.ratios, default=1.0) < 1.0
+    return no_more and found.gain.high < independent
 
 
 def _told(watched: WatchResult, cause: Cause, findings: Sequence[Finding]) -> Cause:

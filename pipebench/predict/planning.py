@@ -192,16 +192,20 @@ class _Question:
         return sorted(rungs, key=lambda one: one.workers)
 
     def _ladder(self, ahead: int) -> Iterator[Prediction]:
-        """Rungs until two doublings bring no more. Beyond the batches of a pass, a worker would have none to make."""
+        """Rungs until two doublings bring no more, but at least up to the cores.
+
+        Where some batches are far slower than others, few workers bring no more than one, and many do. Beyond the
+        batches of a pass, a worker would have none to make.
+        """
         best, worse, turns = 0.0, 0, self.passport.costs.turns
         rungs = ladder(1, min(_MOST_WORKERS, turns or _MOST_WORKERS), (self.cores, turns))
         for workers in rungs if self.asked.prefetch_factor is not None else [0, *rungs]:
             row = self._row(workers, ahead)
-            doubled = workers & (workers - 1) == 0
+            doubled = workers > 1 and workers & (workers - 1) == 0
             worse = 0 if _rate(row) > best * _HELPS else worse + doubled
             best = max(best, _rate(row))
             yield row
-            if worse == 2:
+            if worse >= 2 and workers >= self.cores:
                 return
 
     @property
@@ -223,6 +227,8 @@ class _Question:
         limits = limits | carried or {"loop": rate.value * factor}
         if rate.value * factor * _LACKING < min(limits.values()) and self._lacks_cores(setting, rate.value):
             limits["cores"] = rate.value * factor
+        elif workers and rate.value * factor * _LACKING < min(limits.values()):
+            limits["workers"] = rate.value * factor  # a slow batch holds up those that are ready behind it
         most = min(carried.values(), default=math.inf)
         figure = Figure(*(min(one * factor, most) for one in (rate.value, rate.low, rate.high)))
         limit = cast("Resource", min(limits, key=lambda one: limits[one]))

@@ -13,6 +13,8 @@ from pipebench.results.costs import Passport
 from pipebench.results.watched import WatchResult
 from pipebench.stats import Speedup
 
+_NOTHING = 1.05  # the most that a pair brings of what brings nothing
+_PROMISED = 1.1  # the least speed-up of which nothing can be missed
 _LADDERS = ("num_workers", "prefetch_factor")
 Foretell = Callable[[Change], Speedup | None]
 
@@ -39,7 +41,27 @@ def with_predictions(advice: Advice, watched: WatchResult) -> Advice:
         return replace(one, predicted=told(one.change)) if known else one
 
     findings = tuple(map(of, advice.findings))
-    return replace(advice, findings=tuple(_borne_out(one, findings) for one in findings))
+    borne_out = tuple(_borne_out(one, findings) for one in findings)
+    present, before = passport.costs.workers, _by(replace(passport, tried=()))
+    vain = [one for one in findings if _more(one, present) and _in_vain(one, before(one.change))]
+    return replace(advice, findings=tuple(replace(one, belied=_is_belied(one, vain, present)) for one in borne_out))
+
+
+def _more(found: Finding, present: int) -> bool:
+    return found.change.remedy == "num_workers" and int(found.change.settings["num_workers"] or 0) > present
+
+
+def _in_vain(found: Finding, told: Speedup | None) -> bool:
+    """Whether no pair of a trial, if there were only few, brought anything of what was `told` before the trials."""
+    if told is None or told.speedup < _PROMISED or not found.ratios or found.outcome == "gain":
+        return False
+    return max(found.ratios) < min(told.low, _NOTHING)
+
+
+def _is_belied(found: Finding, vain: Sequence[Finding], present: int) -> bool:
+    """Whether more workers are only predicted, and other numbers of more workers were tried in vain."""
+    others = [one for one in vain if one.change != found.change]
+    return found.gain is None and found.predicted is not None and _more(found, present) and bool(others)
 
 
 def _borne_out(found: Finding, findings: Sequence[Finding]) -> Finding:

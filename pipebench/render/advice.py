@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from pipebench.render import layout, programs, watch, watch_account
+from pipebench.render import layout, programs, watch
+from pipebench.render.advice_doubts import doubts, hardly_known, more_untried
 from pipebench.render.advice_lines import (
     by_hand,
     in_library,
@@ -17,13 +17,23 @@ from pipebench.render.advice_lines import (
     untold,
     written,
 )
-from pipebench.render.advice_notes import SlowLine, beside_others, of_discarding, of_line, slow_line, too_long
+from pipebench.render.advice_names import keywords, named, sentence_case
+from pipebench.render.advice_notes import (
+    SlowLine,
+    before,
+    beside_others,
+    causes,
+    of_discarding,
+    of_line,
+    slow_line,
+    too_long,
+)
 from pipebench.render.advice_reasons import DOES_NOT_APPLY, ENDED, NOT_TRIED, REFUSALS
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section, Spare, Sparing
 from pipebench.render.screen import LATE
 from pipebench.render.watch_verdict import verdict as limit
-from pipebench.results.advice import ANEW, LEAST_PAIRS, NO_LOADER, SOME_PASSES, Advice, Cache, Change, Finding
+from pipebench.results.advice import ANEW, LEAST_PAIRS, NO_LOADER, SOME_PASSES, Advice, Cache, Finding
 from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.units import counted, percent, printable, seconds, size
 
@@ -43,7 +53,7 @@ def parts(advice: Advice, watched: WatchResult | None, *, full: bool = False, go
     first, *rest = sections(advice, watched, full=full, goes_on=goes_on)
     below = [part for name, made in rest for part in (["", *made] if name == "next" else made)]
     if full and watched is not None:
-        below += ["", Line("Before the trials", "bold"), *layout.flat(watch.parts(watched, full=True))]
+        below += ["", Line("Before the trials", "bold"), *before(watched)]
     return [*first[1], *below]
 
 
@@ -56,8 +66,8 @@ def sections(
     others = beside_others(watched) if nothing else ""
     said: list[Sparing] = [Line(f"{others}{verdict(advice)}{of_line(line)}", "bold"), *programs.ends(advice.cut_short)]
     if watched is not None:
-        told = (watch.where(watched), (limit(watched.verdict),), _plain(watch_account.causes(watched, of="watched")))
-        spare = [Spare(tuple(made), LATE + place) for place, made in enumerate(told)]
+        said += causes(advice, watched)
+        spare = [Spare(tuple(watch.where(watched)), LATE), Spare((limit(watched.verdict),), LATE + 1)]
         said += reversed(spare)  # what the user writes is never cut for them
         said += [] if full or others else watch.others(watched, False)
     table = [_table(advice, full)] if any(full or _is_told(advice, one) for one in advice.findings) else []
@@ -73,12 +83,12 @@ def verdict(advice: Advice) -> str:
     """What to change and what it brought, or is predicted to bring; or that nothing gained."""
     found = advice.followed
     if found is not None:
-        return f"{_larger(advice)}{_of_change(found)}"
+        return f"{_larger(advice)}{_of_change(found)}{hardly_known(found)}{more_untried(advice)}"
     if advice.refusal == NO_LOADER:
         return f"{_larger(advice)}Nothing was tried: the training takes no batch from a DataLoader."
     if advice.ended == "refused":
         return f"{_larger(advice)}No remedy was tried on this script."
-    return f"{_larger(advice)}{_nothing(advice)}{_given_up(advice)}"
+    return f"{_larger(advice)}{_nothing(advice)}{doubts(advice)}{_given_up(advice)}"
 
 
 def _is_nothing(advice: Advice) -> bool:
@@ -87,7 +97,7 @@ def _is_nothing(advice: Advice) -> bool:
 
 
 def _of_change(found: Finding) -> str:
-    what = _sentence_case(named(found.change))
+    what = sentence_case(named(found.change))
     if found.if_taken is not None:
         return (
             f"{what} could make the training loop about {found.if_taken:.2f}× as fast (predicted). {_given_back(found)}"
@@ -119,7 +129,7 @@ def _larger(advice: Advice) -> str:
     found = advice.larger
     if found is None:
         return ""
-    what, most = _sentence_case(named(found.change)), found.change.predicted
+    what, most = sentence_case(named(found.change)), found.change.predicted
     return f"{what} could make the loops at most {most:.2f}× as fast (predicted, not tried). "
 
 
@@ -127,7 +137,7 @@ def _given_up(advice: Advice) -> str:
     """What gained at a price that nobody is advised to pay."""
     found = (one for one in advice.findings if not one.advisable and one.outcome == "gain" and one.gain is not None)
     return "".join(
-        f" {_sentence_case(named(one.change))} makes the loop {spoken(one.gain)} as fast, but {_price(one)}."
+        f" {sentence_case(named(one.change))} makes the loop {spoken(one.gain)} as fast, but {_price(one)}."
         for one in found
         if one.gain is not None
     )
@@ -177,25 +187,6 @@ def _of_filling(found: Finding) -> str:
     return f"{took}: in {_FEW_PASSES} passes, it gains {spoken(few)} in all, and in {SOME_PASSES} {spoken(more)}."
 
 
-def _plain(made: Iterable[Part]) -> Iterator[Part]:
-    """The same lines without emphasis."""
-    return (one.text if isinstance(one, Line) else one for one in made)
-
-
-def _sentence_case(text: str) -> str:
-    return text if re.search(r"[=.]", text.split(" ")[0]) else text[:1].upper() + text[1:]
-
-
-def named(change: Change) -> str:
-    """A change as the user writes it."""
-    if change.knock_out:
-        return f"{printable(change.title)} from a memo"
-    # Without workers, torch asks for more changes: the snippet has them.
-    words = [*_keywords({"num_workers": 0} if change.no_workers else change.settings)]
-    thread = ["one thread in workers"] if change.one_thread else []
-    return ", ".join([*words, *thread, *([printable(change.title)] if change.title else [])])
-
-
 def _table(advice: Advice, full: bool) -> Table:
     """A row for each change. The short report has the first ones, and always the one to follow."""
     rows = []
@@ -203,7 +194,8 @@ def _table(advice: Advice, full: bool) -> Table:
         found = advice.findings[one]
         name = f"were {printable(found.change.title)} free" if found.change.knock_out else named(found.change)
         rows.append((("→ " if found is advice.followed else "  ") + name, _gain(found), printable(found.change.cost)))
-    return Table("Remedies", ("remedy", "gain", "cost"), tuple(rows), frozenset({1}), tuple(_notes(advice, rows, full)))
+    return Table("Remedies", ("remedy", "gain", "cost"), tuple(rows), frozenset({1}), tuple(_notes(advice, rows, full)),
+                 shorten=layout.at_word)  # fmt: skip
 
 
 def _first(advice: Advice) -> list[int]:
@@ -277,7 +269,7 @@ def _cached(found: Finding, cache: Cache) -> str:
 
 def _gain(found: Finding) -> str:
     by = "*" if found.by == "passes" else ""
-    if found.gain is None and found.predicted is not None:
+    if found.gain is None and found.predicted is not None and not found.belied:
         return f"predicted {spoken(found.predicted)}"  # a line below the table says that it was not tried
     if found.gain is None:
         promise = found.change.promise
@@ -299,6 +291,8 @@ def _untried(found: Finding) -> str:
         return f"predicted, not tried. {printable(found.change.basis)}. {printable(' '.join(found.change.how))}"
     failed = found.reason and found.reason not in NOT_TRIED
     why = f"it failed, {printable(found.reason)}" if failed else NOT_TRIED.get(found.reason, "the trial was too short")
+    if found.belied and found.predicted is not None:
+        return f"not tried, {why}; trials of other numbers contradict its prediction, {spoken(found.predicted)}"
     return f"not tried, {why}" + (" (its figure is predicted)" if found.change.promise and not failed else "")
 
 
@@ -320,7 +314,7 @@ def _writing(advice: Advice, watched: WatchResult | None) -> Iterator[Part]:
         words = next((one.made_by for one in _loaders(watched) if one.loader == advice.loader), "")
         yield from in_library(chosen.change, advice.made_by, words, advice.file, advice.line)
     elif chosen.change.settings and not shown:
-        yield f"Write, in {place}: DataLoader(..., {', '.join(_keywords(chosen.change.settings))})"
+        yield f"Write, in {place}: DataLoader(..., {', '.join(keywords(chosen.change.settings))})"
     if chosen.change.one_thread:
         yield from one_thread(chosen.change, place)
     if chosen.change.loop_threads and not shown:
@@ -333,10 +327,6 @@ def _writing(advice: Advice, watched: WatchResult | None) -> Iterator[Part]:
 def _if_alike(advice: Advice, watched: WatchResult | None) -> str:
     alike = any(one.loader == advice.loader and one.remade == "alike" for one in _loaders(watched))
     return ", if its datasets hold the same samples" if alike else ""
-
-
-def _keywords(settings: Mapping[str, object]) -> Iterator[str]:
-    return (f"{name}={value!r}" for name, value in settings.items())
 
 
 def _loaders(watched: WatchResult | None) -> tuple[LoaderResult, ...]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
-from pipebench.render.layout import Spare, Sparing
+from pipebench.render import watch, watch_account
+from pipebench.render.layout import Line, Part, Spare, Sparing, flat
+from pipebench.render.screen import LATE
 from pipebench.results.advice import Advice
+from pipebench.results.beginning import beginning
 from pipebench.results.drilled import DrilledLine
 from pipebench.results.watched import WatchResult
 from pipebench.units import code_place, percent, printable, seconds
 
 _MOST_OF_LOADING = 0.5  # of the time in which samples are made
+_AFTER = LATE + 2  # in that order: causes after those of the loop, and the first of them last
 _EARLY = 10  # in the order in which a short page leaves parts out
 _MUCH = 0.5  # of a core, used by other processes: then the loop may wait less than on a quiet machine
 _WAITS = 1.1  # the speed-up without waits from which loading matters
@@ -88,3 +93,39 @@ def too_long(advice: Advice) -> str:
         return ""
     took, left = seconds(shortest), seconds(left_s)
     return f"A trial of what is left takes {took} or more, and the budget leaves {left}: raise --budget."
+
+
+def causes(advice: Advice, watched: WatchResult) -> list[Sparing]:
+    """The sentences of the account. A short page leaves out the first of them last, or not, if it could save more."""
+    told: list[Part] = [
+        one.text if isinstance(one, Line) else one for one in watch_account.causes(watched, of="watched")
+    ]
+    first = told[:1] if _saves_more(advice, watched) else [Spare(tuple(told[:1]), _AFTER + 1)]
+    return [*first, Spare(tuple(told[1:]), _AFTER)] if told else []
+
+
+def _saves_more(advice: Advice, watched: WatchResult) -> bool:
+    """Whether the first cause is of another loader, and could save more of the loops than the change to follow."""
+    account, begins, found = watched.account, beginning(watched), advice.followed
+    gain = (found.in_run() or found.predicted) if found is not None else None
+    if account is None or begins.nothing or not begins.causes or gain is None:
+        return False
+    cause, loops_s = begins.causes[0], account.loops_s
+    other = cause.loader is not None and cause.loader != advice.loader
+    return other and loops_s > gain.speedup * (loops_s - cause.at_most_s)
+
+
+def until_trials(watched: WatchResult) -> WatchResult:
+    """The watched part without notes of workers whose end was not recorded.
+
+    Its records end while workers go on. So that says nothing, unless it is known how they ended.
+    """
+    told = (one for one in watched.notes if one.code != "worker-lost" or {"signal", "status"} & set(one.values))
+    return replace(watched, notes=tuple(told))
+
+
+def before(watched: WatchResult) -> list[Part]:
+    """Every figure of the watched part. The advice has its sentences, and says what to do next."""
+    named = watch.sections(until_trials(watched), full=True)
+    made = flat([part for name, parts in named if name not in ("verdict", "next") for part in parts])
+    return made[1:] if made and made[0] == "" else made

@@ -233,6 +233,22 @@ def shortened(name: str, most: int) -> str:
     return f"{head}…{tail[::-1]}"
 
 
+def at_word(text: str, most: int) -> str:
+    """Words in at most `most` columns. If they are more, the last are left out; settings and one word lose the middle.
+
+    >>> at_word("a sampler that shuffles", 16), at_word("num_workers=4, pin_memory=True", 16)
+    ('a sampler that …', 'num_wor…ory=True')
+    """
+    from rich.cells import cell_len
+
+    words = text.split(" ")
+    if cell_len(text) <= most or "=" in text:
+        return shortened(text, most)
+    begins = [" ".join(words[:count]) for count in range(1, len(words))]
+    kept = [one for one in begins if most / 2 <= cell_len(one) + 2 <= most]
+    return f"{kept[-1]} …" if kept else shortened(text, most)
+
+
 def begun(text: str, most: int) -> str:
     """A text in at most `most` columns. If it is longer, its end is left out."""
     from rich.cells import cell_len

@@ -107,7 +107,8 @@ def validation(one: Cause, values: Any, part: str) -> str:
         )
     said += in_loop.in_validation(values) + _less_often(values)
     if (waits := values.get("waits_s", 0.0)) >= LITTLE * one.s > 0:
-        said += f" Up to {seconds(waits)} of that could be saved by faster loading (predicted, not tried)."
+        how = f", as by workers for loader {one.loader}" if values.get("workers") == 0 else ""
+        said += f" Up to {seconds(waits)} of that could be saved by faster loading{how} (predicted, not tried)."
     if "graphs" in values:
         said += f" Their {keeps_graphs('them')}"
     if "kept" in values:

@@ -16,19 +16,20 @@ def ends(found: Plan) -> Iterator[str]:
     if one is None:
         return
     ranks = f", and {round(one.devices, 1):g} ranks share them" if found.part is not None else ""
-    yield f"{_cores(one, found.asked.consumer is None)}{ranks} (if a core is as fast as here)."
+    yield f"{_cores(one, found)}{ranks} (if a core is as fast as here)."
     if one.cores.enough is False:
         unknown = "Never checked: network, storage, an engine's own cost."
         yield f"CPU-only nodes with {_range(one.lacking)} cores {_sent(one)} {unknown}"
         yield _then(one)
 
 
-def _cores(one: OneMachine, own: bool) -> str:
+def _cores(one: OneMachine, found: Plan) -> str:
     """How many cores a device needs, how many the machine has, and how many devices these feed."""
     cores = one.cores.available or 0.0
+    own = found.asked.consumer is None
     device, several = ("the loop, if it never waited,", "such loops") if own else ("a device", "devices")
     word = {
-        True: "One machine suffices",
+        True: "The cores of one machine suffice" if found.fed is False else "One machine suffices",
         False: "One machine ends",
         None: "Whether one machine suffices cannot be told",
     }

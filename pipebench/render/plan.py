@@ -202,7 +202,7 @@ def _measured(one: Check, value: float) -> str:
 
 
 def _needs(found: Plan) -> Table:
-    rows = tuple((_name(one), _amount(one), _have(one)) for one in found.needs)
+    rows = tuple((_name(one), _amount(one), _have(one) + _on_average(found, one)) for one in found.needs)
     title = f"To feed {rate_number(found.wanted)} samples/s" if found.wanted is not None else ""
     assumed = ", ".join(_ASSUMED[one.resource] for one in found.needs if one.resource in _ASSUMED)
     return Table(title, ("resource", "needed (95 %)", "there"), rows, frozenset(), (f"If {assumed}.",))
@@ -226,6 +226,11 @@ def _have(one: Need) -> str:
         return "?"
     have = rate(one.available) if one.resource in ("storage", "network") else f"{one.available:g}"
     return have + {True: ": enough", False: ": too little", None: ": cannot tell"}[one.enough]
+
+
+def _on_average(found: Plan, one: Need) -> str:
+    """Where there are workers for the mean batch, and they are the limit: some batches are far slower than others."""
+    return " on average" if one.resource == "workers" and one.enough and found.chosen.limit == "workers" else ""
 
 
 def _assumed(found: Plan) -> Iterator[str]:

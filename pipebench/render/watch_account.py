@@ -72,9 +72,10 @@ LONG = {
 
 
 _COULD, _COULD_STILL = " could save about ", " could still save about "
+_RUNS = "run's"
 
 
-def causes(result: WatchResult, of: str = "run's") -> list[Part]:
+def causes(result: WatchResult, of: str = _RUNS) -> list[Part]:
     """The sentences about the whole run, first what could save most; none if the verdict on the loop comes first.
 
     `of` is what was recorded: of a part of a run, "watched".
@@ -99,7 +100,7 @@ def smaller_causes(result: WatchResult) -> list[Part]:
     known = [one for one in left if one.code in SENTENCES and one.code != "training"]
     if account is None or not known:
         return []
-    return ["", Line("Smaller causes", "bold"), *(f"  {_sentence(one, account)}" for one in known)]
+    return ["", Line("Smaller causes", "bold"), *(f"  {_sentence(one, account, _RUNS)}" for one in known)]
 
 
 def _not_recorded_s(account: Account) -> float:

@@ -34,6 +34,7 @@ SOME_PASSES = 10  # of a training, for what must be made once
 _PAYS = 1.03  # in so many passes: the least speed-up that is worth an edit
 LEAST_PAIRS = 3  # of a trial; below it, an interval is too wide to be read
 _GIVEN_BACK, _MOST_GIVEN_BACK = 0.1, 0.95  # of the time with a changed loader: less hardly lowers its gain
+_SCATTERED = 2.5  # times the smallest ratio of a trial: a larger one makes an interval that says nothing
 _NAMED = 1.1  # the least speed-up of a change of the script that is named first
 
 
@@ -185,6 +186,9 @@ class Finding:
 
     `needs_s` is how long the shortest trial would have taken, where the budget left less (None: it is not why).
 
+    `belied`: trials of other numbers of workers brought nothing of what the simulation said of them. So what it says of
+    this one does not count.
+
     `run` is what this gain means for all that a run repeats, as the watched part shows it: passes with the start of
     their workers, validation, and what is between loops. Their time stays as it is (None: not known).
     """
@@ -201,6 +205,12 @@ class Finding:
     cache: Cache | None = None
     given_back: float = 0.0
     needs_s: float | None = None
+    belied: bool = False
+
+    @property
+    def scattered(self) -> bool:
+        """Whether the pairs are so far apart that their interval says nothing."""
+        return len(self.ratios) > 1 and max(self.ratios) > _SCATTERED * min(self.ratios)
 
     @property
     def fills(self) -> bool:

@@ -219,10 +219,12 @@ def _untried(speedup, low, **more):
         ([_unclear(1.18, 1.3, 1.44, gives_up=True)], None),
         ([_untried(1.5, 1.2)], 0),
         ([_untried(1.5, 0.9)], None),
-        ([replace(_untried(1.5, 0.9), ratios=(1.4,))], 0),  # one pair agrees
+        ([replace(_untried(1.5, 0.9), ratios=(1.4,))], None),  # also where one pair agrees
+        ([replace(_untried(1.5, 1.2), belied=True)], None),
         ([replace(_untried(1.5, 0.9), ratios=(1.0,))], None),
-        ([_untried(1.5, 0.9, asked_for=True)], 0),  # a cause of this run speaks for it, too
-        ([_untried(1.5, 0.4, asked_for=True)], None),  # an interval that says nothing
+        ([_untried(1.5, 0.9, asked_for=True)], None),  # also where a cause of this run speaks for it
+        ([_untried(1.5, 1.01, asked_for=True)], 0),
+        ([_unclear(1.38, 3.0, 10.69)], None),  # pairs that scatter
         ([_untried(1.9, 1.5), _unclear(1.18, 1.3, 1.44)], 1),  # what was tried speaks first
     ],
 )

@@ -23,8 +23,8 @@ def _run(code="workers-blocked", **values):
     return replace(watched(loader=loader), account=account, drilled=drilled)
 
 
-def _tried(workers, outcome, speedup, limit=3.0):
-    gain = Speedup(speedup, 0.95 * speedup, 1.05 * speedup, 0.95)
+def _tried(workers, outcome, speedup, limit=3.0, ends=None):
+    gain = Speedup(speedup, *(ends or (0.95 * speedup, 1.05 * speedup)), 0.95)
     change = Change("num_workers", {"num_workers": workers}, predicted=limit)
     return Finding(change, outcome, gain, (speedup,) * 3)
 
@@ -61,6 +61,11 @@ def test_it_is_said_of_the_first_number_that_brings_no_more():
     assert "8 workers bring no more than 4 (tried)" in _text(with_shared(_run(), tried, 1))
 
 
+def test_two_pairs_that_both_were_slower_show_it_where_their_interval_excludes_independent_workers():
+    slower = replace(_tried(16, "unclear", 0.85, 9.0, (0.5, 1.6)), ratios=(0.8, 0.9))
+    assert "16 workers bring no more than 2 (tried)" in _text(with_shared(_run(), [slower], 1))
+
+
 def test_a_trial_of_fewer_workers_does_not_hide_that_more_brought_nothing():
     tried = [_tried(1, "no-gain", 1.0), _tried(4, "no-gain", 1.0), _tried(8, "no-gain", 1.0)]
     found = with_shared(_run(), tried, 1)
@@ -76,6 +81,9 @@ def test_a_trial_of_fewer_workers_does_not_hide_that_more_brought_nothing():
         [_tried(1, "no-gain", 1.0)],  # fewer
         [_tried(4, "gain", 2.9), _tried(8, "no-gain", 2.9)],  # the loop hardly waits any more
         [_tried(4, "unclear", 1.3)],
+        [_tried(4, "gain", 4.1, 5.9, (3.3, 5.2)), _tried(8, "gain", 3.6, 5.9, (1.5, 8.5))],  # an interval that is wide
+        [_tried(4, "gain", 2.2, 3.0, (2.0, 2.5)), _tried(8, "gain", 2.2, 3.0, (2.1, 2.3))],  # the loop may be the limit
+        [_tried(3, "no-gain", 1.05, 3.0, (1.0, 1.3))],  # three independent workers for two bring not much more
     ],
 )
 def test_without_such_a_trial_nothing_is_said(tried):

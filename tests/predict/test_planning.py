@@ -188,3 +188,19 @@ def test_a_consumer_takes_no_more_than_it_can_and_is_surely_fed_by_many_workers(
     assert many.fed is True
     for found in (close, many):
         assert found.chosen.samples_per_s.high <= 150 * 1.001
+
+
+UNEVEN = made(blocked=[0.5 if place % 16 == 0 else 0.002 for place in range(64)], step=0.002, iteration_s=0.033,
+              workers=2)  # fmt: skip
+
+
+def test_the_ladder_goes_past_workers_that_bring_nothing_where_many_bring_much() -> None:
+    """Every sixteenth batch takes most of the time: few workers all stand behind it."""
+    rates = {one.workers: one.samples_per_s.value for one in _plan(UNEVEN, cores=8.0).predictions}
+    assert rates[2] < 1.02 * rates[1] and rates[4] < 1.04 * rates[1] and rates[64] > 3 * rates[1]
+
+
+def test_workers_behind_a_slow_batch_are_the_limit_though_a_mean_batch_has_enough() -> None:
+    found = _plan(UNEVEN, cores=8.0, workers=16, consumer=2500.0)
+    assert found.chosen.limit == "workers" and found.fed is False
+    assert next(one for one in found.needs if one.resource == "workers").enough

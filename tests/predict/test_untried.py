@@ -70,3 +70,28 @@ def test_a_rung_above_one_that_brought_less_than_predicted_is_predicted_to_bring
     assert most > 1.2 and of_two > 1.2
     assert told(of_two / 2)[0] == pytest.approx(most / 2)
     assert told(of_two / 2, tried=4, left=2)[0] == pytest.approx(of_two)  # a lower rung
+
+
+@pytest.mark.parametrize(
+    ("workers", "ratios", "belied"),
+    [
+        (16, (0.9, 0.95), True),  # two pairs, which leave the interval wide
+        (16, (0.9,), True),
+        (16, (1.02, 1.01, 1.04), True),
+        (16, (0.9, 1.6), False),
+        (1, (0.9, 0.95), False),  # fewer workers say nothing of more
+        (2, (0.9, 0.95), False),
+    ],
+)
+def test_more_workers_are_belied_where_other_numbers_of_more_were_tried_in_vain(workers, ratios, belied) -> None:
+    costs = made(blocked=0.1, step=0.002, iteration_s=0.05, workers=2)
+    known = Speedup(1.0, 0.5, 2.0, 0.95) if len(ratios) > 1 else None
+    outcome = "unclear" if known else "not-tried"
+    tried = Finding(Change("num_workers", {"num_workers": workers}), outcome, known, ratios, reason="budget")
+    left = Finding(Change("num_workers", {"num_workers": 4}), "not-tried", reason="budget")
+    none = Finding(Change("num_workers", {"num_workers": 0}), "not-tried", reason="own-process", predicted=None)
+    advice = Advice((tried, left, replace(none, change=replace(none.change, untried="own-process"))), None, 1, "", 0,
+                    40.0, 39.0, "budget")  # fmt: skip
+    found = with_predictions(advice, replace(WATCHED, costs=(costs,))).findings
+    assert found[1].predicted is not None and found[1].predicted.speedup > 1.5
+    assert [one.belied for one in found] == [False, belied, False]

@@ -5,10 +5,13 @@ from dataclasses import replace
 import pytest
 from made_up_trials import host, seen
 
-from pipebench.render import layout
+from pipebench.render import layout, screen, watch
 from pipebench.render.advice import parts
+from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.advice import Advice, Change, Finding, Place
 from pipebench.results.drilled import DrilledLine, DrilledRow
+from pipebench.results.next_move import NextMove
+from pipebench.results.watched import Note
 from pipebench.stats import Speedup
 from pipebench.watch.read import known_table
 
@@ -161,3 +164,106 @@ def test_what_is_tried_with_weights_that_may_be_spoiled_is_told_where_the_loop_w
         replace(ADVICE, loader=None),
     ):
         assert said not in _said(other)
+
+
+PREDICTED = replace(LEFT, change=replace(TRIED.change, settings={"num_workers": 8}),
+                    predicted=Speedup(1.9, 1.5, 2.4, 0.95))  # fmt: skip
+
+
+def test_a_prediction_that_trials_refute_is_no_verdict_and_no_figure_of_the_table():
+    said = _said(replace(ADVICE, findings=(TRIED, replace(PREDICTED, belied=True)), ended="budget"))
+    assert "Trials contradict the simulation: it predicts a gain of more workers" in said
+    assert "num_workers=8 not tried" in said
+    assert "num_workers=8: not tried, it needs more than the budget leaves; trials of other numbers contradict" in said
+    assert "Trials contradict" not in _said(replace(ADVICE, findings=(TRIED, PREDICTED), ended="budget"))
+
+
+def test_a_prediction_that_may_be_a_loss_tells_no_gain():
+    unsure = replace(PREDICTED, predicted=Speedup(1.16, 0.75, 1.8, 0.95))
+    said = _said(replace(ADVICE, findings=(TRIED, unsure), ended="budget"))
+    assert "num_workers=8, which was not tried, is predicted to bring 1.16× (0.75–1.80): from that, no gain can" in said
+    assert "no gain can" not in _said(replace(ADVICE, findings=(TRIED, PREDICTED), ended="budget"))
+
+
+def test_pairs_that_scatter_are_no_verdict_and_what_to_do_is_said():
+    ratios = (1.38, 3.0, 10.69)
+    found = replace(TRIED, outcome="unclear", ratios=ratios, gain=Speedup(3.0, 0.11, 156.0, 0.95))
+    said = _said(replace(ADVICE, findings=(found,), ended="budget"))
+    assert "num_workers=4 was tried, but its 3 pairs by 1.38× to 10.69× scatter too much to tell a gain: raise" in said
+    assert "scatter" not in _said(replace(ADVICE, findings=(replace(found, ratios=(1.1, 1.3, 1.2)),), ended="budget"))
+
+
+@pytest.mark.parametrize(("low", "said_so"), [(7.4, True), (4.0, False)])
+def test_a_prediction_above_the_best_gain_is_named_beside_it(low, said_so):
+    gained = replace(TRIED, outcome="gain", gain=Speedup(5.6, 1.3, 23.8, 0.95), ratios=(5.0, 6.0, 5.6))
+    none = replace(PREDICTED, change=replace(LEFT.change, settings={"num_workers": 0}), reason="own-process",
+                   predicted=Speedup(10.4, low, 14.7, 0.95))  # fmt: skip
+    said = _said(replace(ADVICE, findings=(gained, none), best=0))
+    named = "num_workers=0 is predicted to bring more, 10.4× (7.40–14.7), but was not tried: it would run the dataset"
+    assert (named in said) is said_so and ("--yes-discard-weights tries it." in said) is said_so
+    assert "bring more" not in _said(replace(ADVICE, findings=(gained, replace(none, belied=True)), best=0))
+
+
+OF_VALIDATION = Cause("validation", 2.0, 1.7, 2, {"passes": 3, "workers": 0, "waits_s": 1.7})
+STARTS = {"passes": 4, "workers": 2, "start_method": "fork", "persistent": 0, "ends_s": 0.2, "in_validation": 0}
+OF_START = Cause("start-up", 1.4, 0.9, 1, STARTS)
+LONG = tuple(
+    Finding(Change("slow_lines", {}, title=f"line {place}", predicted=1.05), "not-tried", reason="budget")
+    for place in range(5)
+)
+
+
+def _with_causes(*causes):
+    rows = (AccountRow("forward", 5.0, 1), AccountRow("validation", 2.0, 2, 1.7))
+    watched = seen(0.7).watched
+    return replace(watched, verdict=replace(watched.verdict, limit="other"), account=Account(9.0, rows, causes))
+
+
+def _short(advice, watched):
+    return " ".join(layout.text(screen.fitted(parts(advice, watched), 80, screen.MORE), width=80).split())
+
+
+@pytest.mark.parametrize(("speedup", "said_so"), [(1.16, True), (2.0, False)])
+def test_a_short_page_keeps_the_cause_of_another_loader_that_could_save_more_than_the_advice(speedup, said_so):
+    gain = Speedup(speedup, 1.1, 2.5, 0.95)
+    how = tuple(f"Line {place} of what the user writes." for place in range(17))
+    found = replace(TRIED, outcome="gain", gain=gain, change=replace(TRIED.change, how=how, at=Place("it", "/a.py", 3)))
+    said = _short(replace(ADVICE, findings=(found, *LONG), best=0), _with_causes(OF_VALIDATION, OF_START))
+    assert ("Up to 1.70 s of that could be saved by faster loading, as by workers for loader 2" in said) is said_so
+    assert "Shortened" in said and "Starting 2 workers" not in said
+
+
+def test_a_short_page_has_the_first_cause_in_place_of_rows_that_matter_less():
+    how = tuple(f"Line {place} of what the user writes." for place in range(9))
+    found = replace(TRIED, outcome="gain", gain=Speedup(2.0, 1.8, 2.2, 0.95),
+                    change=replace(TRIED.change, how=how, at=Place("it", "/a.py", 3)))  # fmt: skip
+    said = _short(replace(ADVICE, findings=(found, *LONG), best=0), _with_causes(OF_START, OF_VALIDATION))
+    assert (
+        "Starting 2 workers (fork)" in said and "more rows" in said and "could be saved by faster loading" not in said
+    )
+
+
+def test_names_and_costs_that_are_too_long_are_cut_between_words():
+    cost, title = "other last digits of the sums of gradients", "a sampler that takes hardly any time"
+    change = Change("sampler_ahead", {}, cost, title=title)
+    said = _said(replace(ADVICE, findings=(TRIED, Finding(change, "not-tried", reason="of-script"))))
+    assert "a sampler that takes … " in said and "other last digits of the …" in said
+
+
+def test_the_figures_of_the_watched_part_tell_no_next_move_and_of_no_worker_that_ended_after_it():
+    lost = {"loader": 1, "worker": 0, "pid": 7, "sample": 3, "between": 1}
+    killed = {**lost, "worker": 1, "signal": "SIGKILL"}
+    of_loop = seen(0.7).watched
+    move = NextMove("raise-num-workers", usable_cores=2.0, loader=1, workers=2, to_workers=4)
+    watched = replace(of_loop, next_move=move, notes=(Note("worker-lost", lost), Note("worker-lost", killed)))
+    assert "Next: " in layout.text(watch.parts(watched, full=True), width=80)
+    said = " ".join(layout.text(parts(ADVICE, watched, full=True), width=80).split())
+    assert "Before the trials" in said and "Next: " not in said and "Then: `pipebench advise" not in said
+    assert "Worker 1" in said and "Worker 0 of loader" not in said
+
+
+@pytest.mark.parametrize(("high", "said_so"), [(11.9, True), (5.0, False)])
+def test_of_a_gain_whose_interval_is_very_wide_it_is_said_that_its_size_is_hardly_known(high, said_so):
+    gained = replace(TRIED, outcome="gain", gain=Speedup(3.6, 1.07, high, 0.95), ratios=(2.0, 6.0, 3.6))
+    said = _said(replace(ADVICE, findings=(gained,), best=0))
+    assert ("Its pairs scatter, so how much it brings is hardly known: raise --budget" in said) is said_so

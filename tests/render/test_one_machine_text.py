@@ -35,10 +35,16 @@ def test_where_cores_are_lacking_it_names_the_command_and_what_must_cross() -> N
     )
 
 
-@pytest.mark.parametrize(("cores", "said"), [(400.0, "One machine suffices: "), (200.0, "cannot be told: ")])
+@pytest.mark.parametrize(("cores", "said"), [(400.0, "of one machine suffice: "), (200.0, "cannot be told: ")])
 def test_where_cores_suffice_or_may_suffice_it_names_no_command(cores: float, said: str) -> None:
     shown = _said(replace(ENDS, cores=Need("cores", ENDS.cores.needed, cores)))
     assert said in shown and "--engine" not in shown and "CPU-only" not in shown
+
+
+def test_one_machine_suffices_only_where_the_answer_is_not_that_it_would_not_feed_its_devices() -> None:
+    one = replace(ENDS, cores=Need("cores", ENDS.cores.needed, 400.0))
+    for fed in (True, None):
+        assert " ".join(ends(replace(ELSEWHERE, one_machine=one, fed=fed))).startswith("One machine suffices: ")
 
 
 @pytest.mark.parametrize(

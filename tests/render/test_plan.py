@@ -138,3 +138,11 @@ def test_a_saved_plan_and_a_saved_passport_are_shown_again(tmp_path: Path) -> No
     assert loaded.passport == found
     shown = text.table(loaded, width=80)
     assert layout.text(passport(found), width=80) in shown and "100 kB are read for a sample" in shown
+
+
+def test_workers_that_suffice_for_the_mean_batch_and_are_the_limit_suffice_on_average() -> None:
+    needs = (Need("workers", Figure(6, 5, 7), 16.0),)
+    limited = replace(ELSEWHERE, needs=needs, best=3)
+    said = " ".join(_shown(limited).split())
+    assert "16: enough on average" in said and "First to end: the workers" in said
+    assert "on average" not in _shown(replace(limited, best=4))

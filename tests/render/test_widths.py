@@ -106,6 +106,14 @@ def test_a_long_name_loses_its_middle_and_figures_lose_nothing():
     assert layout.shortened("目" * 5, 6) == "目…目"
 
 
+def test_words_of_an_advice_are_cut_between_two_of_them():
+    assert layout.at_word("a sampler that takes hardly any time", 22) == "a sampler that takes …"
+    assert layout.at_word("a sampler", 9) == "a sampler"
+    assert layout.at_word("→ torch.set_num_threads(1)", 22) == layout.shortened("→ torch.set_num_threads(1)", 22)
+    settings = "num_workers=4, persistent_workers=True"
+    assert layout.at_word(settings, 22) == layout.shortened(settings, 22)
+
+
 def test_spare_columns_go_before_names_are_shortened():
     one = Table("t", ("name", "a", "b"), (("n" * 30, "1", "2" * 20),), frozenset({1, 2}), spare=(2,))
     assert "n" * 30 in layout.text([one], width=50) and "22" not in layout.text([one], width=50)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pipebench.render import advice, functions, lab, programs, tables, text, watch, watched
+from pipebench.render.advice_notes import until_trials
 from pipebench.render.cells import Table, when
 from pipebench.render.layout import Line, Part, Section, Sparing, flat
 from pipebench.render.pictures import SECTIONS
@@ -124,7 +125,8 @@ def _watched(report: Report) -> Iterator[Section]:
     if command is not None:
         yield from _programs(programs.heading(command, found, full=True))
     if command is None or command.shown is not None:
-        for name, parts in watch.sections(found, full=True, of_command=command is not None):
+        shown = found if report.advice is None else until_trials(found)
+        for name, parts in watch.sections(shown, full=True, of_command=command is not None):
             if report.advice is None or name not in ("verdict", "next"):
                 yield name, parts
     for one in command.programs if command is not None else ():

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipebench.render.advice import named, verdict
+from pipebench.render.advice import verdict
+from pipebench.render.advice_names import named
 from pipebench.render.cells import Table, spoken
 from pipebench.render.pictures import Picture
 from pipebench.render.pictures.axes import Row, draw_below, in_unit, reaching, rows

@@ -91,6 +91,14 @@ def test_advice_shows_each_remedy_the_line_to_write_and_the_watched_part():
     assert "workers" in shown.ids
 
 
+def test_advice_says_of_no_worker_that_its_end_was_not_recorded():
+    lost = Note("worker-lost", {"loader": 1, "worker": 0, "pid": 7})
+    for name, said_so in (("advise", False), ("watch", True)):
+        found = every_report.EXAMPLES[name]
+        text = page.document(replace(found, watched=replace(found.watched, notes=(lost,))), [])
+        assert ("ended before its records were complete" in text) is said_so, name
+
+
 def test_text_from_data_is_inert_wherever_it_stands():
     for name in ("watch", "ab", "syncs", "advise", "lab"):
         found = every_report.changed(every_report.EXAMPLES[name], str, lambda old: HOSTILE)
