@@ -6,7 +6,9 @@ from pipebench.render.advice_names import named, sentence_case
 from pipebench.render.advice_reasons import NOT_TRIED
 from pipebench.render.cells import spoken
 from pipebench.results.advice import Advice, Finding
+from pipebench.stats import Speedup
 
+_CLEARLY = 1.25  # times the best gain
 _WIDE = 5.0  # times the low end of a gain: a higher end tells hardly how much it is
 _NAMED = 1.1  # the least predicted speed-up that is named
 
@@ -66,18 +68,21 @@ def more_untried(advice: Advice) -> str:
     chosen = advice.chosen
     if chosen is None or chosen.gain is None:
         return ""
-    gained = chosen.gain.speedup
+    gain = chosen.gain
     more = [
-        (one.predicted.low, one)
+        (told.speedup, told, one)
         for one in advice.findings
-        if one.gain is None and not one.belied and one.predicted is not None and one.predicted.low > gained
+        if one.gain is None and not one.belied and (told := one.predicted) is not None and _is_more(told, gain)
     ]
-    most = max(more, key=lambda one: one[0], default=(0.0, None))[1]
-    if most is None or most.predicted is None:
+    if not more:
         return ""
+    _, told, most = max(more, key=lambda one: one[0])
     why = NOT_TRIED.get(most.reason, "the trial was too short")
     tries = " --yes-discard-weights tries it." if most.reason == "own-process" else ""
-    return (
-        f" {sentence_case(named(most.change))} is predicted to bring more, {spoken(most.predicted)}, but was not "
-        f"tried: {why}.{tries}"
-    )
+    brings = "is predicted to bring more" if told.low > gain.speedup else "may bring more (predicted)"
+    return f" {sentence_case(named(most.change))} {brings}, {spoken(told)}, but was not tried: {why}.{tries}"
+
+
+def _is_more(told: Speedup, gain: Speedup) -> bool:
+    """Whether a prediction is surely above the middle of a gain, or in its middle clearly, and above its low end."""
+    return told.low > gain.speedup or (told.speedup >= _CLEARLY * gain.speedup and told.low > gain.low)

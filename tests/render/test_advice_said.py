@@ -193,7 +193,7 @@ def test_pairs_that_scatter_are_no_verdict_and_what_to_do_is_said():
     assert "scatter" not in _said(replace(ADVICE, findings=(replace(found, ratios=(1.1, 1.3, 1.2)),), ended="budget"))
 
 
-@pytest.mark.parametrize(("low", "said_so"), [(7.4, True), (4.0, False)])
+@pytest.mark.parametrize(("low", "said_so"), [(7.4, True), (1.2, False)])
 def test_a_prediction_above_the_best_gain_is_named_beside_it(low, said_so):
     gained = replace(TRIED, outcome="gain", gain=Speedup(5.6, 1.3, 23.8, 0.95), ratios=(5.0, 6.0, 5.6))
     none = replace(PREDICTED, change=replace(LEFT.change, settings={"num_workers": 0}), reason="own-process",
@@ -267,3 +267,12 @@ def test_of_a_gain_whose_interval_is_very_wide_it_is_said_that_its_size_is_hardl
     gained = replace(TRIED, outcome="gain", gain=Speedup(3.6, 1.07, high, 0.95), ratios=(2.0, 6.0, 3.6))
     said = _said(replace(ADVICE, findings=(gained,), best=0))
     assert ("Its pairs scatter, so how much it brings is hardly known: raise --budget" in said) is said_so
+
+
+@pytest.mark.parametrize(("middle", "low", "said_so"), [(14.1, 8.5, True), (14.1, 4.0, False), (11.0, 8.5, False)])
+def test_what_may_bring_clearly_more_is_named_as_that(middle, low, said_so):
+    gained = replace(TRIED, outcome="gain", gain=Speedup(9.8, 5.0, 19.1, 0.95), ratios=(9.0, 10.0, 9.8))
+    none = replace(PREDICTED, change=replace(LEFT.change, settings={"num_workers": 0}), reason="own-process",
+                   predicted=Speedup(middle, low, 23.5, 0.95))  # fmt: skip
+    said = _said(replace(ADVICE, findings=(gained, none), best=0))
+    assert ("num_workers=0 may bring more (predicted), 14.1× (8.50–23.5), but was not tried" in said) is said_so
