@@ -33,7 +33,7 @@ from pipebench.results.watched import StageResult
 from pipebench.units import counted
 from pipebench.watch.record.patches import Patches, unseen
 from pipebench.watch.record.worker_lines import Holds
-from pipebench.watch.stages import called, finding_transforms
+from pipebench.watch.stages import called, finding_transforms, in_place
 from pipebench.watch.trial.asked import Asked
 from pipebench.watch.trial.compared import indices_of, leaves, length_of, nbytes
 from pipebench.watch.trial.edits import Edit, Refused, Repeats, Sent
@@ -339,10 +339,10 @@ def _read_later(function: types.FunctionType, fetcher: Any) -> set[str]:
 
     What sets it itself before it reads it, such as a file that is opened when it is first needed, does without.
     """
-    found = _sets(function.__code__)
+    own = in_place.own_code(function)
+    found = _sets(own)
     if not found:
         return found
-    own = function.__code__
     others = [one for one in _beside(fetcher, function) if one is not own]
     others = [one for one in others if one.co_name not in own.co_names or _is_named(one, others)]
     return {name for name in found if any(name in one.co_names and name not in _sets(one) for one in others)}
@@ -366,11 +366,11 @@ def _beside(fetcher: Any, function: types.FunctionType) -> Iterator[types.CodeTy
         for kind in type(dataset).__mro__:
             found += [one for name, one in vars(kind).items() if name not in _BESIDE]
         dataset = getattr(dataset, "dataset", None)
-    codes = [own.__code__ for one in found if (own := _unwrapped(one)) is not None]
+    codes = [in_place.own_code(own) for one in found if (own := _unwrapped(one)) is not None]
     named = {name for code in codes for name in code.co_names}
     others = (_unwrapped(one) for name, one in function.__globals__.items() if name in named)
     yield from codes
-    yield from (one.__code__ for one in others if one is not None)
+    yield from (in_place.own_code(one) for one in others if one is not None)
 
 
 def _unwrapped(one: Any) -> types.FunctionType | None:

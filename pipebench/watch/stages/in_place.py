@@ -31,6 +31,12 @@ def can_be_timed(function: Any) -> TypeGuard[types.FunctionType]:
     return not function.__code__.co_flags & LAZY
 
 
+def own_code(function: types.FunctionType) -> types.CodeType:
+    """The code that a function has without us."""
+    code = function.__code__
+    return next((one.own for one in code.co_consts if isinstance(one, _Timed)), code) if is_wrapper(function) else code
+
+
 def _compiled(function: types.FunctionType) -> bool:
     """Whether numba compiles this function. It does so at the first call, from the code that it finds then."""
     if "numba" not in sys.modules:

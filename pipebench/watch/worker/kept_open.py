@@ -20,6 +20,7 @@ from pipebench.watch.record.positions import Positions, moved, positions, receiv
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.worker_lines import KeptOpen
 from pipebench.watch.stages.finding_transforms import has_attributes
+from pipebench.watch.stages.in_place import own_code
 from pipebench.watch.worker.reachable import descriptors
 
 _FETCHES = 3  # the first ones: a look takes some microseconds for each open file
@@ -129,4 +130,4 @@ def _several(datasets: Any) -> tuple[Any, ...]:
 
 def _asks(kind: type) -> bool:
     functions = (one for base in kind.__mro__ for one in vars(base).values() if isinstance(one, types.FunctionType))
-    return any(name in one.__code__.co_names for one in functions for name in _KNOWS)
+    return any(name in own_code(one).co_names for one in functions for name in _KNOWS)

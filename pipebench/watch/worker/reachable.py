@@ -9,6 +9,7 @@ from typing import Any
 
 from pipebench.watch.record.from_handlers import forgiving
 from pipebench.watch.stages.finding_transforms import has_attributes
+from pipebench.watch.stages.in_place import own_code
 
 _LEVELS = 5  # a client of a store holds its pool, that a list, that a connection, and this a socket
 _MOST, _EACH = 2_000, 50  # objects: of all, and of one container
@@ -48,4 +49,4 @@ def _globals(kind: type) -> Iterator[Any]:
     for base in kind.__mro__[:-1]:
         for one in list(vars(base).values()):
             if isinstance(one, types.FunctionType):
-                yield from (one.__globals__[name] for name in one.__code__.co_names if name in one.__globals__)
+                yield from (one.__globals__[name] for name in own_code(one).co_names if name in one.__globals__)

@@ -12,8 +12,11 @@ import pytest
 from looked_at import made_up_recording
 from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset
 
+from pipebench.watch.record.patches import Patches
 from pipebench.watch.record.positions import moved, positions
 from pipebench.watch.record.worker_lines import KeptOpen
+from pipebench.watch.stages import finding_transforms
+from pipebench.watch.stages.in_place import own_code
 from pipebench.watch.worker import kept_open
 from pipebench.watch.worker.kept_open import Held, may_share
 
@@ -50,6 +53,16 @@ class Stream(IterableDataset[int]):
 )
 def test_what_may_be_opened_in_each_worker_is_not_told(dataset: Any, init: Any, may: bool) -> None:
     assert may_share(dataset, init) is may
+
+
+def test_code_that_is_timed_tells_what_it_told_before() -> None:
+    dataset, patches = ConcatDataset([ByProcess()]), Patches()
+    plain = ByProcess.__getitem__.__code__
+    finding_transforms.watch_tree(dataset, patches, may_change=False)
+    assert ByProcess.__getitem__.__code__ is not plain and own_code(ByProcess.__getitem__) is plain
+    assert not may_share(dataset, None)
+    patches.undo()
+    assert own_code(ByProcess.__getitem__) is plain
 
 
 @pytest.mark.parametrize(
