@@ -111,8 +111,7 @@ def _of_change(found: Finding) -> str:
         return f"{told}{_of_run(found)}{_of_filling(found)}"
     why = NOT_TRIED.get(found.reason, "the trial was too short")
     if found.predicted is None:
-        most = found.change.predicted or 1.0
-        return f"{what} could make the loops at most {most:.2f}× as fast (predicted). This was not tried: {why}."
+        return f"{what} could make the loops {found.change.limit} as fast (predicted). This was not tried: {why}."
     told = f"predicted to make the training loop {spoken(found.predicted)} as fast"
     return f"{what} is {told}. This was not tried: {why}."
 
@@ -129,8 +128,8 @@ def _larger(advice: Advice) -> str:
     found = advice.larger
     if found is None:
         return ""
-    what, most = sentence_case(named(found.change)), found.change.predicted
-    return f"{what} could make the loops at most {most:.2f}× as fast (predicted, not tried). "
+    what = sentence_case(named(found.change))
+    return f"{what} could make the loops {found.change.limit} as fast (predicted, not tried). "
 
 
 def _given_up(advice: Advice) -> str:
@@ -272,8 +271,7 @@ def _gain(found: Finding) -> str:
     if found.gain is None and found.predicted is not None and not found.belied:
         return f"predicted {spoken(found.predicted)}"  # a line below the table says that it was not tried
     if found.gain is None:
-        promise = found.change.promise
-        return f"not tried; at most {promise:.2f}×" if promise else "not tried"
+        return f"not tried; {found.change.limit}" if found.change.promise else "not tried"
     if found.if_taken is not None:
         return f"predicted; about {found.if_taken:.2f}×{by}"
     if found.outcome == "gain":

@@ -89,7 +89,8 @@ class Change:
     place. `untried` is why it cannot be tried at all ("": it can).
     `rough`: before it is tried, the remedy measures on the user's files whether it is worth that. `varies` is how far
     its gain differs between runs, where that is more than usual: the standard deviation of the gain's logarithm.
-    `parts` are what the user writes for several changes in one; those without a place come first.
+    `parts` are what the user writes for several changes in one; those without a place come first. `or_more`:
+    `predicted` is no limit, because the change also frees cores that training waits for.
     """
 
     remedy: str
@@ -119,6 +120,13 @@ class Change:
     varies: float = 0.0
     parts: tuple[Part, ...] = ()
     loop_threads: int = 0
+    or_more: bool = False
+
+    @property
+    def limit(self) -> str:
+        """`predicted` in words, where nothing was tried."""
+        most = f"{self.predicted or 1.0:.2f}×"
+        return f"about {most} or more" if self.or_more else f"at most {most}"
 
     @property
     def promise(self) -> float | None:

@@ -6,6 +6,7 @@ import pytest
 from made_up_trials import seen
 
 from pipebench.remedies import slow_lines
+from pipebench.results.account import Account, Cause
 from pipebench.results.drilled import DrilledLine, DrilledRow
 from pipebench.results.watched import StageResult
 from pipebench.watch.read.known_lines import Line, known
@@ -78,6 +79,15 @@ def test_lines_of_one_kind_count_together_and_the_largest_kind_comes_first():
     change = slow_lines.propose(_seen(*rows), [])
     assert change.title == "columns as arrays" and change.at.line == 8
     assert change.predicted == pytest.approx(1 / (1 - 0.9 * 0.6))
+
+
+def test_beside_threads_that_wait_for_the_cores_of_workers_it_is_no_limit():
+    line = ("row = self.frame.iloc[index]", 0.9)
+    found = _seen(line, wait_share=0.4)
+    assert slow_lines.propose(found, []).limit == "at most 1.67×"
+    waits = Account(60.0, (), (Cause("many-threads", 9.0, 5.0, 1),))
+    beside = replace(found, watched=replace(found.watched, account=waits))
+    assert slow_lines.propose(beside, []).limit == "about 1.67× or more"
 
 
 def test_no_more_than_the_waits_can_be_saved():
