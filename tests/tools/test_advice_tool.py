@@ -19,6 +19,7 @@ OTHERS = (
     "twentyfifth",
     "twentysixth",
     "twentyseventh",
+    "twentyeighth",
 )  # fmt: skip
 
 
