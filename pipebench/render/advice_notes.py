@@ -97,11 +97,18 @@ def too_long(advice: Advice) -> str:
 
 def causes(advice: Advice, watched: WatchResult) -> list[Sparing]:
     """The sentences of the account. A short page leaves out the first of them last, or not, if it could save more."""
-    told: list[Part] = [
-        one.text if isinstance(one, Line) else one for one in watch_account.causes(watched, of="watched")
-    ]
+    said = watch_account.causes(watched, of="watched")
+    told: list[Part] = [_as_tried(one.text if isinstance(one, Line) else one, advice) for one in said]
     first = told[:1] if _saves_more(advice, watched) else [Spare(tuple(told[:1]), _AFTER + 1)]
     return [*first, Spare(tuple(told[1:]), _AFTER)] if told else []
+
+
+def _as_tried(said: Part, advice: Advice) -> Part:
+    """The same, without a word that more workers were not tried, if they were."""
+    tried = any("num_workers" in one.change.settings and one.gain is not None for one in advice.findings)
+    if not (isinstance(said, str) and tried and "More workers" in said):
+        return said
+    return said.replace("(predicted, not tried)", "(predicted)")
 
 
 def _saves_more(advice: Advice, watched: WatchResult) -> bool:

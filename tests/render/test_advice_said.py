@@ -276,3 +276,17 @@ def test_what_may_bring_clearly_more_is_named_as_that(middle, low, said_so):
                    predicted=Speedup(middle, low, 23.5, 0.95))  # fmt: skip
     said = _said(replace(ADVICE, findings=(gained, none), best=0))
     assert ("num_workers=0 may bring more (predicted), 14.1× (8.50–23.5), but was not tried" in said) is said_so
+
+
+OF_BLOCKED = {
+    "workers": 2, "busy": 0.99, "cpu_share": 0.1, "usable_cores": 2.0, "stage": "Clips.read", "kind": "function",
+    "stage_share": 0.9, "includes_read": 0,
+}  # fmt: skip
+BLOCKED = Cause("workers-blocked", 4.0, 3.0, 1, OF_BLOCKED)
+
+
+@pytest.mark.parametrize(("settings", "untried"), [({"num_workers": 4}, False), ({"prefetch_factor": 8}, True)])
+def test_more_workers_that_were_tried_are_not_said_to_be_untried(settings, untried):
+    gained = replace(TRIED, change=Change("num_workers", settings), outcome="gain", gain=Speedup(2.0, 1.9, 2.1, 0.95))
+    said = _said(replace(ADVICE, findings=(gained,), best=0), _with_causes(BLOCKED))
+    assert "More workers" in said and ("(predicted, not tried)" in said) is untried
