@@ -299,6 +299,10 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
         "No window had an iteration that counts: passes are so short that all of each is start-up. Use more data."
     ),
     "ended-early": _ended_early,
+    "long-iterations": lambda found: (
+        f"{counted(found['count'], 'iteration')}{_over(found)} took {seconds(found['s'])} besides waiting, most of it "
+        f"{found['phase']}, and others {seconds(found['usual_s'])} (the median): means hold this, medians do not."
+    ),
     "round-void": lambda found: (
         "A round was left out: the script changes its batches in place, and in that round copies of them came too late."
     ),
@@ -311,6 +315,10 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
         "replays look faster."
     ),
 }
+
+
+def _over(found: Values) -> str:
+    return f" over loader {found['loader']}" if found["loader"] else ""
 
 
 def _first_hidden(found: Values) -> str:

@@ -5,15 +5,18 @@ Workers make a few batches ahead meanwhile, and then rest: that says nothing abo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from pipebench.results.watched import Note
 from pipebench.watch.read.gather import Run, loaders_found
 from pipebench.watch.record.lines import FetchSums, LoopSums
-from pipebench.watch.record.record_file import WAIT
+from pipebench.watch.record.record_file import PHASES, WAIT
 
 _LONG = 5  # times the median
 _FEWEST = 8  # iterations: of fewer, nobody knows what is usual
+_RARE = 3  # lines of such iterations: what comes more often is work of the loop, which has its place
+_LARGE = 0.1  # of what all iterations take besides their waits
 
 
 class Pause(NamedTuple):
@@ -36,6 +39,22 @@ def pauses(run: Run, loader: int) -> list[Pause]:
         if spent > _LONG * one.turns * usual and longer > ahead:
             found.append(Pause(one.begin + sum(one.phases_ns), longer - ahead))
     return sorted(found)
+
+
+def pause_notes(run: Run, loaders: Iterable[int]) -> Iterator[Note]:
+    """Notes that a few iterations of a loop take a large part of it besides their waits, with the largest phase."""
+    for loader in loaders:
+        lines = [one for one in run.turns(loader) if one.turns]
+        usual = _usual_ns(lines) or 0.0
+        least = _LARGE * sum(map(_step_ns, lines)) / _RARE
+        found = [one for one in lines if usual and _step_ns(one) > max(least, _LONG * one.turns * usual)]
+        spent = sum(_step_ns(one) - (one.turns - 1) * usual for one in found)
+        if not 0 < len(found) <= _RARE or spent < _LARGE * sum(map(_step_ns, lines)):
+            continue
+        phases = [sum(each) for each in zip(*(one.phases_ns for one in found), strict=True)]
+        _, largest = max((one, name) for one, name in zip(phases, PHASES, strict=False) if name != PHASES[WAIT])
+        values = {"loader": loader, "count": len(found), "s": spent * 1e-9, "usual_s": usual * 1e-9}
+        yield Note("long-iterations", {**values, "phase": largest})
 
 
 def _step_ns(one: LoopSums) -> int:

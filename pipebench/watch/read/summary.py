@@ -54,6 +54,7 @@ from pipebench.watch.read.notes import (
     tools_left_on,
     unseen,
 )
+from pipebench.watch.read.pauses import pause_notes
 from pipebench.watch.read.prepared import idle_of, with_prepared
 from pipebench.watch.read.reads import reads
 from pipebench.watch.read.series import over_time
@@ -195,6 +196,7 @@ def _tables(given: _Found, loader: int | None) -> WatchResult:
             *nested_notes(run, stages),
             *unseen(run, footprint),
             *host_notes(run, used, loaders, usable_cores),
+            *pause_notes(run, in_loop),
             *drilling_notes(looks),
         ),
         host=used,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from pipebench.render.watch_notes import sentence
 from pipebench.results.watched import WatchResult, WorkerResult
 from pipebench.watch.read.gather import Process
 from pipebench.watch.read.summary import summarise
@@ -215,3 +216,19 @@ def test_long_iterations_are_no_pauses_where_all_are_so() -> None:
     run.worker(0, [(100 + 2000 * place, 150 + 2000 * place) for place in range(20)], run.now)
     (found,) = run.workers()
     assert found.busy_share == pytest.approx(0.025, abs=0.001)
+
+
+@pytest.mark.parametrize(("long", "count"), [((), 0), ((4,), 1), ((0, 7), 2), (tuple(range(0, 20, 4)), 0)])
+def test_a_few_iterations_that_take_much_of_the_loop_are_noted(long: Sequence[int], count: int) -> None:
+    """More of them are work of the loop, such as a checkpoint."""
+    run = Run()
+    run.begin(1, 0)
+    for number in range(20):
+        run.loop(1, 0, wait_for_worker=40, forward=2000 if number in long else 10)
+    run.worker(0, [(100, 150)], run.now)
+    found = [one for one in run.result().notes if one.code == "long-iterations"]
+    assert len(found) == (count > 0)
+    for one in found:
+        assert one.values == {"loader": 1, "count": count, "s": 2.0 * count, "usual_s": 0.01, "phase": "forward"}
+        said = sentence(one)
+        assert said.startswith(f"{count} iteration") and f"over loader 1 took {2 * count}.00 s besides waiting" in said
