@@ -109,6 +109,7 @@ class Conductor:
             0.0 if self.began is None else self.run.now() - self.began,
             self.ended,
             most=self.seen.without_waits if self.seen else None,
+            or_more=bool(self.seen and self.seen.training_gains_too),
             refusal=self._refusal or (NO_LOADER if self._turns and not self.made else ""),
             streamed=self._streamed and not self._refusal,
             discarded=self._discarded,

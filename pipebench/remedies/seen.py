@@ -165,6 +165,11 @@ class Seen:
         return self.discards and self.workers > 0 and (self.most >= WORTH or self.workers >= self.cores)
 
     @property
+    def training_gains_too(self) -> bool:
+        """Whether training gets faster with less work of workers: torch's threads wait for cores that these use."""
+        return self.workers > 0 and self.cause("many-threads") is not None
+
+    @property
     def without_waits(self) -> float | None:
         """`most`, if it says anything: None of a loop that does little besides waiting."""
         return telling(self.most)

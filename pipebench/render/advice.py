@@ -154,7 +154,8 @@ def _nothing(advice: Advice) -> str:
     left = [one for one in advice.findings if one.gain is None and not one.change.of_script and _applies(one)]
     if not tried and (left or advice.ended in ("script-ended", "fault")):
         return "No remedy was tried long enough for an advice."
-    most = f" Without its waits for data the loop would be {advice.most:.2f}× as fast." if advice.most else ""
+    more = " or more (threads of torch wait for cores that workers use)" if advice.or_more else ""
+    most = f" Without its waits for data the loop would be {advice.most:.2f}×{more} as fast." if advice.most else ""
     if not tried:
         return f"Nothing to gain from the loader's settings: no remedy promises a gain.{most}"
     if advice.ended != "done" or any(one.outcome == "unclear" and not _slower(one) for one in tried):

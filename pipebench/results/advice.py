@@ -317,9 +317,10 @@ class Advice:
     `file` and `line` are the place where the script makes the loader ("" and 0: not seen). `spent_s` of `budget_s`
     seconds were used. `ended` says why trying ended. `most` is the speed-up that the loop would have if it waited for
     no batch at all: no loader can bring more, as long as workers take no core from the training (None: not known, or so
-    high that it says nothing). `discarded` says that something was tried that spoils the weights. `foretold` is the
-    index of the finding to follow where nothing was shown to gain: the simulation speaks for it, or each pair of a
-    trial that was too short. `streamed`: the dataset is iterable, and each loader read the stream by itself.
+    high that it says nothing). `or_more`: they do take some, for which torch's threads wait. `discarded` says that
+    something was tried that spoils the weights. `foretold` is the index of the finding to follow where nothing was
+    shown to gain: the simulation speaks for it, or each pair of a trial that was too short. `streamed`: the dataset is
+    iterable, and each loader read the stream by itself.
     `ranks` is how many ranks of one training tried each change at the same batches; the gain is that of the job.
     `cut_short` are the programs that failed or were killed while changes were tried, without figures: of a script, it.
     `made_by` is the library that makes the loader ("": the user's own code does). `unwritten` says why there is no
@@ -336,6 +337,7 @@ class Advice:
     ended: Ended
     snippet: Snippet | None = None
     most: float | None = None
+    or_more: bool = False
     refusal: str = ""
     discarded: bool = False
     foretold: int | None = None

@@ -114,6 +114,12 @@ def test_else_no_line_is_named(advice, row):
     assert "of loading is train.py" not in _said(advice, _drilled(row))
 
 
+@pytest.mark.parametrize(("or_more", "limit"), [(False, "1.46× as fast."), (True, "1.46× or more (threads of torch")])
+def test_without_waits_it_is_faster_still_where_workers_take_cores_from_training(or_more, limit):
+    found = replace(ADVICE, findings=(SLOWER,), most=1.46, or_more=or_more)
+    assert f"Without its waits for data the loop would be {limit}" in _said(found)
+
+
 def test_what_was_slower_in_one_pair_of_two_was_not_tried_long_enough():
     found = replace(ADVICE, findings=(replace(SLOWER, ratios=(0.8, 1.2)),))
     assert "No gain was found, but not everything was tried long enough." in _said(found)
