@@ -25,6 +25,7 @@ from pipebench.render.advice_notes import (
     causes,
     of_discarding,
     of_line,
+    of_threads,
     slow_line,
     too_long,
 )
@@ -70,6 +71,7 @@ def sections(
         spare = [Spare(tuple(watch.where(watched)), LATE), Spare((limit(watched.verdict),), LATE + 1)]
         said += reversed(spare)  # what the user writes is never cut for them
         said += [] if full or others else watch.others(watched, False)
+        said += of_threads(advice, watched)
     table = [_table(advice, full)] if any(full or _is_told(advice, one) for one in advice.findings) else []
     closing = _closing(advice, _had_no_workers(advice, watched), goes_on)
     return [

@@ -73,6 +73,17 @@ def beside_others(watched: WatchResult | None) -> str:
     )
 
 
+def of_threads(advice: Advice, watched: WatchResult) -> list[Sparing]:
+    """That fewer threads, which gained beside other programs, may lose without them."""
+    used, chosen = watched.host, advice.chosen
+    if used is None or (used.foreign_cores or 0.0) < _MUCH or chosen is None or not chosen.change.loop_threads:
+        return []
+    return [
+        "Without these other processes, all of torch's threads may be faster: try this again on a quiet machine before "
+        "you keep it."
+    ]
+
+
 def of_discarding(advice: Advice) -> list[Sparing]:
     """That more is tried where the weights may be spoiled, if the loop would wait for data after the advised change."""
     gained = advice.chosen.gain.speedup if advice.chosen is not None and advice.chosen.gain is not None else 1.0

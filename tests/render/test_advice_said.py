@@ -114,6 +114,16 @@ def test_else_no_line_is_named(advice, row):
     assert "of loading is train.py" not in _said(advice, _drilled(row))
 
 
+@pytest.mark.parametrize(("foreign", "threads", "told"), [(1.3, 1, True), (0.1, 1, False), (1.3, 0, False)])
+def test_threads_that_gained_beside_other_programs_are_to_be_tried_without_them(foreign, threads, told):
+    change = replace(TRIED.change, loop_threads=threads)
+    gained = replace(TRIED, change=change, outcome="gain", gain=Speedup(2.0, 1.9, 2.1, 0.95))
+    watched = seen(0.7).watched
+    beside = replace(watched, host=replace(host(), foreign_cores=foreign))
+    said = _said(replace(ADVICE, findings=(gained,), best=0), beside)
+    assert ("try this again on a quiet machine before you keep it" in said) is told
+
+
 @pytest.mark.parametrize(("or_more", "limit"), [(False, "1.46× as fast."), (True, "1.46× or more (threads of torch")])
 def test_without_waits_it_is_faster_still_where_workers_take_cores_from_training(or_more, limit):
     found = replace(ADVICE, findings=(SLOWER,), most=1.46, or_more=or_more)
