@@ -16,6 +16,7 @@ from pipebench.watch.record.record_file import PHASES, WAIT
 _LONG = 5  # times the median
 _FEWEST = 8  # iterations: of fewer, nobody knows what is usual
 _RARE = 3  # lines of such iterations: what comes more often is work of the loop, which has its place
+_LEAST_NS = 500_000_000
 _LARGE = 0.1  # of what all iterations take besides their waits
 
 
@@ -42,14 +43,17 @@ def pauses(run: Run, loader: int) -> list[Pause]:
 
 
 def pause_notes(run: Run, loaders: Iterable[int]) -> Iterator[Note]:
-    """Notes that a few iterations of a loop take a large part of it besides their waits, with the largest phase."""
+    """Notes that a few iterations of a loop take a large part of it besides their waits, with the largest phase.
+
+    The very first one is none of them: in it, libraries set themselves up.
+    """
     for loader in loaders:
-        lines = [one for one in run.turns(loader) if one.turns]
+        lines = [one for one in run.turns(loader) if one.turns and (one.first or one.number_of_pass)]
         usual = _usual_ns(lines) or 0.0
         least = _LARGE * sum(map(_step_ns, lines)) / _RARE
         found = [one for one in lines if usual and _step_ns(one) > max(least, _LONG * one.turns * usual)]
         spent = sum(_step_ns(one) - (one.turns - 1) * usual for one in found)
-        if not 0 < len(found) <= _RARE or spent < _LARGE * sum(map(_step_ns, lines)):
+        if not 0 < len(found) <= _RARE or spent < max(_LEAST_NS, _LARGE * sum(map(_step_ns, lines))):
             continue
         phases = [sum(each) for each in zip(*(one.phases_ns for one in found), strict=True)]
         _, largest = max((one, name) for one, name in zip(phases, PHASES, strict=False) if name != PHASES[WAIT])

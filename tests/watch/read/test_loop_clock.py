@@ -39,12 +39,14 @@ class Run:
     def begin(self, loader: int, number: int) -> None:
         self.lines.append(PassBegun(loader, number, self.now * MS))
 
-    def loop(self, loader: int, number: int, *, trains: bool = True, told: bool = True, **rows_ms: int) -> None:
+    def loop(
+        self, loader: int, number: int, *, first: int = 0, trains: bool = True, told: bool = True, **rows_ms: int
+    ) -> None:
         """An iteration, with these rows of the account."""
         rows = [rows_ms.get(name.replace("-", "_"), 0) * MS for name in ROWS]
         begin, self.now = self.now, self.now + sum(rows) // MS
         phases = [sum(rows[:10]), *rows[10:16]]
-        self.lines.append(LoopSums(loader, number, 0, begin * MS, 1, int(trains), phases, wait_parts_ns=[0] * 9))
+        self.lines.append(LoopSums(loader, number, first, begin * MS, 1, int(trains), phases, wait_parts_ns=[0] * 9))
         if told:
             spent = [SpentInPass(loader, number, rows)]
             self.lines.append(TimeSpent(begin * MS, self.now * MS, 0, "between", spent))
@@ -218,13 +220,15 @@ def test_long_iterations_are_no_pauses_where_all_are_so() -> None:
     assert found.busy_share == pytest.approx(0.025, abs=0.001)
 
 
-@pytest.mark.parametrize(("long", "count"), [((), 0), ((4,), 1), ((0, 7), 2), (tuple(range(0, 20, 4)), 0)])
+@pytest.mark.parametrize(
+    ("long", "count"), [((), 0), ((0,), 0), ((4,), 1), ((0, 7, 9), 2), (tuple(range(0, 20, 4)), 0)]
+)
 def test_a_few_iterations_that_take_much_of_the_loop_are_noted(long: Sequence[int], count: int) -> None:
     """More of them are work of the loop, such as a checkpoint."""
     run = Run()
     run.begin(1, 0)
     for number in range(20):
-        run.loop(1, 0, wait_for_worker=40, forward=2000 if number in long else 10)
+        run.loop(1, 0, first=number, wait_for_worker=40, forward=2000 if number in long else 10)
     run.worker(0, [(100, 150)], run.now)
     found = [one for one in run.result().notes if one.code == "long-iterations"]
     assert len(found) == (count > 0)
