@@ -185,7 +185,11 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
     values = {
         **whole.values, "cpu_share": min(1.0, on_cpu), "cores_used": used, "script_cores": script or 0.0,
         "usable_cores": cores,
-        **({"idle_cores": idle} if host is not None and host.foreign_cores is not None else {}),
+        **(
+            {"idle_cores": idle, "foreign_cores": seen.result.taken_cores}
+            if host is not None and host.foreign_cores is not None
+            else {}
+        ),
         **stage_values(seen, one),
         **({"kept_open": 1} if one.kept_open else {}),
         **({"lacks": lacks} if (lacks := lacking(seen.result, one)) else {}),

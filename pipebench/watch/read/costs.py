@@ -15,6 +15,7 @@ from pipebench.watch.read.device_idle import in_waits
 from pipebench.watch.read.gather import Process, Run
 from pipebench.watch.read.hand_off import FollowedBatch, assumed_s, explained_s, matched, pin_s, received_s
 from pipebench.watch.read.script_cpu import stretches, without_spinning
+from pipebench.watch.read.settled import step_ns
 from pipebench.watch.record.lines import FetchSums, LoaderFound, LoopSums, PassEnded
 from pipebench.watch.record.record_file import (
     AFTER,
@@ -232,7 +233,7 @@ def _loop(
     turns: Sequence[LoopSums], run: Run, found: LoaderFound, fetches: Sequence[FetchSums], taking: _Taking
 ) -> _Loop:
     count = sum(one.turns for one in turns)
-    steps = sum(_step_ns(one) for one in turns)
+    steps = sum(step_ns(one) for one in turns)
     waits = sum(one.phases_ns[WAIT] for one in turns)
     parts = _parts(turns)
     own = parts[SAMPLER] + parts[AFTER] + max(0, waits - sum(parts) + parts[_REST]) if any(parts) else 0
@@ -249,7 +250,7 @@ def _loop(
     step_cpu = max(0.0, cpu - had * ((own + parts[SEND]) / count + (0.0 if taking.beside else taken)))
     lost = waited * _share(step_cpu, cpu)
     single = [one for one in turns if one.turns == 1] or list(turns)
-    kept = [_step_ns(one) / one.turns for one in _thinned(single)]
+    kept = [step_ns(one) / one.turns for one in _thinned(single)]
     scale = _share(max(0.0, steps / count - lost), statistics.fmean(kept))
     taker_had = 1.0 if taking.beside else had
     return _Loop(
@@ -261,10 +262,6 @@ def _loop(
         receive_s=taker_had * taking.receive_ns * _NS,
         pin_s=taker_had * taking.pin_ns * _NS if taking.beside or taking.pin_ns else None,
     )
-
-
-def _step_ns(one: LoopSums) -> int:
-    return sum(one.phases_ns) - one.phases_ns[WAIT]
 
 
 def _per_iteration(run: Run, loader: int) -> tuple[float, float]:

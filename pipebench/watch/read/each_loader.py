@@ -11,7 +11,7 @@ from pipebench.watch.read.described import again, called_by, content, made_by, m
 from pipebench.watch.read.gather import Process, Run, added, percentile
 from pipebench.watch.read.host_use import script_cores
 from pipebench.watch.read.series import by_worker
-from pipebench.watch.read.settled import count, without_first
+from pipebench.watch.read.settled import count, step_ns, without_first
 from pipebench.watch.record.lines import FetchSums, LoaderFound, LoopSums, PassBegun, PassEnded, StageName
 from pipebench.watch.record.record_file import WAIT
 from pipebench.watch.record.worker_lines import KeptOpen, Shrunk
@@ -30,7 +30,7 @@ def loader_result(run: Run, described: LoaderFound) -> LoaderResult:
     made = count(turns)
     later = made - len(firsts)
     waits = sum(one.phases_ns[WAIT] - (one.first_wait_ns or 0) for one in turns) * _NS
-    rest = sum(sum(one.phases_ns) - one.phases_ns[WAIT] for one in turns) * _NS
+    rest = sum(map(step_ns, turns)) * _NS
     workers_seen = any(process.role == "worker" and process.loader == number for process in run.processes)
     inside = sum(spent for one in sums for spent in one.stages_ns.values()) * _NS
     where = place(described.made)

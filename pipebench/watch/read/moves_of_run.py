@@ -120,9 +120,6 @@ def _of_cause(one: Cause, usable_cores: float) -> NextMove:
     stage_s = found.get("stage_share", 0.0) * found.get("sample_s", 0.0)
     kind = kind_of_stage(found["stage"], found["kind"], found["includes_read"]) if "kind" in found else None
     told = {name: found[name] for name in names if name in found}
-    if "idle_cores" in found and "cores_used" in told:
-        own = told["cores_used"] + told.get("script_cores", 0.0)
-        told.setdefault("foreign_cores", max(0.0, usable_cores - found["idle_cores"] - own))
     return NextMove("make-stage-cheaper", usable_cores, stage_kind=kind, stage_s=stage_s, loader=one.loader, **told)
 
 

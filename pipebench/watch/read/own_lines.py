@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import linecache
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from pipebench.results.account import Cause
@@ -19,6 +19,7 @@ from pipebench.watch.read.drilled import wilson
 from pipebench.watch.read.gather import NO_LOADER, Run
 from pipebench.watch.read.in_loop import FEWEST, enough, keeps_metric
 from pipebench.watch.read.line_runs import counts_of
+from pipebench.watch.read.lines_around import Text
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.prepared import FORWARDS, copies, late_share, looks_at_forward, prepared
 from pipebench.watch.read.slow_line import slow_line
@@ -30,7 +31,6 @@ _SURELY = 0.5  # of what matters, at the low end of what so few looks may mean: 
 _LEAST, _LEAST_OF_CAUSE = 5, 10  # looks
 _ONE_LINE = 0.8  # of the looks at a function: else its lines are told from the first to the last one
 _MOST = 2  # functions, which must be in one file
-Text = Callable[[str, int], str]
 
 
 class OwnLines(NamedTuple):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from pipebench.results.watched import Note
 from pipebench.watch.read.gather import Run, loaders_found
+from pipebench.watch.read.settled import step_ns
 from pipebench.watch.record.lines import FetchSums, LoopSums
 from pipebench.watch.record.record_file import PHASES, WAIT
 
@@ -35,7 +36,7 @@ def pauses(run: Run, loader: int) -> list[Pause]:
         return []
     ahead, found = _ahead_ns(run, loader), []
     for one in lines:
-        spent = _step_ns(one)
+        spent = step_ns(one)
         longer = spent - one.turns * usual
         if spent > _LONG * one.turns * usual and longer > ahead:
             found.append(Pause(one.begin + sum(one.phases_ns), longer - ahead))
@@ -50,10 +51,10 @@ def pause_notes(run: Run, loaders: Iterable[int]) -> Iterator[Note]:
     for loader in loaders:
         lines = [one for one in run.turns(loader) if one.turns and (one.first or one.number_of_pass)]
         usual = _usual_ns(lines) or 0.0
-        least = _LARGE * sum(map(_step_ns, lines)) / _RARE
-        found = [one for one in lines if usual and _step_ns(one) > max(least, _LONG * one.turns * usual)]
-        spent = sum(_step_ns(one) - (one.turns - 1) * usual for one in found)
-        if not 0 < len(found) <= _RARE or spent < max(_LEAST_NS, _LARGE * sum(map(_step_ns, lines))):
+        large = _LARGE * sum(map(step_ns, lines))
+        found = [one for one in lines if usual and step_ns(one) > max(large / _RARE, _LONG * one.turns * usual)]
+        spent = sum(step_ns(one) - (one.turns - 1) * usual for one in found)
+        if not 0 < len(found) <= _RARE or spent < max(_LEAST_NS, large):
             continue
         phases = [sum(each) for each in zip(*(one.phases_ns for one in found), strict=True)]
         _, largest = max((one, name) for one, name in zip(phases, PHASES, strict=False) if name != PHASES[WAIT])
@@ -61,13 +62,9 @@ def pause_notes(run: Run, loaders: Iterable[int]) -> Iterator[Note]:
         yield Note("long-iterations", {**values, "phase": largest})
 
 
-def _step_ns(one: LoopSums) -> int:
-    return sum(one.phases_ns) - one.phases_ns[WAIT]
-
-
 def _usual_ns(lines: Sequence[LoopSums]) -> float | None:
     """The median of what an iteration takes without its wait; None if there are too few."""
-    each = sorted((_step_ns(one) / one.turns, one.turns) for one in lines)
+    each = sorted((step_ns(one) / one.turns, one.turns) for one in lines)
     whole, seen = sum(one.turns for one in lines), 0
     for spent, turns in each if whole >= _FEWEST else ():
         seen += turns

@@ -13,6 +13,7 @@ from pipebench.watch.read.described import again
 from pipebench.watch.read.gather import Run, loaders_found
 from pipebench.watch.read.together import sharing
 from pipebench.watch.record.lines import LoaderFound, LoopSums
+from pipebench.watch.record.record_file import WAIT
 
 
 class Settled(NamedTuple):
@@ -28,6 +29,11 @@ class Settled(NamedTuple):
 def count(turns: Iterable[LoopSums]) -> int:
     """How many iterations these lines hold."""
     return sum(one.turns for one in turns)
+
+
+def step_ns(one: LoopSums) -> int:
+    """The nanoseconds of these iterations besides their waits."""
+    return sum(one.phases_ns) - one.phases_ns[WAIT]
 
 
 def iterations(run: Run, lines: Mapping[int, Sequence[LoopSums]]) -> int:

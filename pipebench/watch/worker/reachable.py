@@ -37,9 +37,9 @@ def descriptors(datasets: Iterable[Any]) -> frozenset[int]:
 
 def _inside(one: Any) -> Iterator[Any]:
     if isinstance(one, dict):
-        yield from islice(list(one.values()), _EACH)
+        yield from islice(one.values(), _EACH)
     elif isinstance(one, (list, tuple, set, frozenset)):
-        yield from islice(list(one)[:_EACH] if isinstance(one, (set, frozenset)) else one, _EACH)
+        yield from islice(one, _EACH)
     elif has_attributes(one):
         yield from list(vars(one).values())
 

@@ -255,7 +255,9 @@ def test_workers_that_wait_for_a_core_do_not_sleep_though_nobody_knows_who_has_i
 
 def test_workers_that_sleep_beside_other_processes() -> None:
     """They use 0.02 of the 0.5 cores that the others leave."""
-    assert "while 0.5 of 2 cores are idle" in said(_beside(1.45, cpu=0.01))
+    account = _beside(1.45, cpu=0.01)
+    assert "while 0.5 of 2 cores are idle" in said(account)
+    assert account.causes[0].values["foreign_cores"] == pytest.approx(1.45)
 
 
 def test_threads_of_libraries_count_as_cores_in_use() -> None:

@@ -154,7 +154,7 @@ def test_a_cheaper_stage_saves_no_more_than_its_part_of_loading() -> None:
 
 def test_who_keeps_the_cores_busy_is_told_with_other_processes() -> None:
     values: dict[str, str | int | float] = {
-        "workers": 1, "cores_used": 0.2, "script_cores": 0.1, "idle_cores": 0.1, "core_s": 3.0, "sample_s": 0.01,
+        "workers": 1, "cores_used": 0.2, "script_cores": 0.1, "foreign_cores": 1.6, "core_s": 3.0, "sample_s": 0.01,
         "stage": "Rows.__getitem__", "kind": "getitem", "includes_read": 0, "stage_share": 0.9,
     }  # fmt: skip
     said = next_move(move_of_run(None, (Cause("stage", 20.0, 19.5, 1, values),), 2.0)) or ""

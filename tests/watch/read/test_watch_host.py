@@ -341,15 +341,6 @@ def test_the_workers_of_all_passes_are_one_row() -> None:
     assert unseen.pss_bytes is None and unseen.threads is None
 
 
-def test_memory_of_all_processes_is_not_told_if_no_worker_was_met() -> None:
-    seen = _footprint()
-    seen.processes = {pid: held for pid, held in seen.processes.items() if pid not in (20, 21)}
-    found = host(_run(), [1], seen)
-    assert next(iter(watch_details.host(found, 8))) == (
-        "Memory: 300 MB in the script's own process. No look met its workers."
-    )
-
-
 def test_what_the_run_took_of_the_machine() -> None:
     found = host(_run(), [1], _footprint())
     assert found == HostUse(
