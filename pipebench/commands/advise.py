@@ -46,7 +46,12 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option("--stop", is_flag=True, help="End the script when the advice is there. By default it trains on.")
 @click.option("--any-order", is_flag=True, help="Also try in_order=False, which changes the order of batches.")
-@click.option("--yes-discard-weights", "discard", is_flag=True, help="Also try what spoils the weights of this run.")
+@click.option(
+    "--keep-training/--yes-discard-weights",
+    "kept",
+    default=True,
+    help="Keep the training (default), or also try what spoils the weights of this run.",
+)
 @click.option("--patch", type=FILE, metavar="FILE", help="Write the advice as a unified diff.")
 @click.option("--passport", type=FILE, metavar="FILE", help="Save the costs of batches, for `pipebench plan`.")
 @click.option("--full", is_flag=True, help="Show every figure of the watched part, too.")
@@ -61,7 +66,7 @@ def command(
     budget: float,
     stop: bool,
     any_order: bool,
-    discard: bool,
+    kept: bool,
     patch: Path | None,
     passport: Path | None,
     full: bool,
@@ -99,11 +104,11 @@ def command(
     from pipebench.advise.command import AdviseOptions, advise
 
     options = AdviseOptions(
-        budget, module is not None, is_command, stop, any_order, discard, full, patch, show=style == "table"
+        budget, module is not None, is_command, stop, any_order, not kept, full, patch, show=style == "table"
     )
     made: list[Report] = []
-    kept = None if style == "table" else made
-    status = advise(options, argv, saved_at(export_json, passport, export_html, kept))
+    printed = None if style == "table" else made
+    status = advise(options, argv, saved_at(export_json, passport, export_html, printed))
     for report in made:
         click.echo(rendered(report, style, full), nl=False)
     return status

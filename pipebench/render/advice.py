@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipebench.render import layout, programs, watch
+from pipebench.render import layout, programs, watch, watch_account
 from pipebench.render.advice_doubts import doubts, hardly_known, more_untried
 from pipebench.render.advice_lines import (
     by_hand,
@@ -19,6 +19,7 @@ from pipebench.render.advice_lines import (
 )
 from pipebench.render.advice_names import keywords, named, sentence_case
 from pipebench.render.advice_notes import (
+    WENT,
     SlowLine,
     before,
     beside_others,
@@ -33,6 +34,7 @@ from pipebench.render.advice_reasons import DOES_NOT_APPLY, ENDED, NOT_TRIED, RE
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section, Spare, Sparing
 from pipebench.render.screen import LATE
+from pipebench.render.started import fitting
 from pipebench.render.watch_verdict import verdict as limit
 from pipebench.results.advice import ANEW, LEAST_PAIRS, NO_LOADER, SOME_PASSES, Advice, Cache, Finding
 from pipebench.results.watched import LoaderResult, WatchResult
@@ -68,16 +70,17 @@ def sections(
     said: list[Sparing] = [Line(f"{others}{verdict(advice)}{of_line(line)}", "bold"), *programs.ends(advice.cut_short)]
     if watched is not None:
         said += causes(advice, watched)
-        spare = [Spare(tuple(watch.where(watched)), LATE), Spare((limit(watched.verdict),), LATE + 1)]
-        said += reversed(spare)  # what the user writes is never cut for them
-        said += [] if full or others else watch.others(watched, False)
+        went = watch_account.of_watched(watched.account) or watch.where(watched)
+        said += [Spare((limit(watched.verdict),), LATE), Spare(tuple(went), WENT)]  # what the user writes is never cut
+        said += [] if full or others else watch.others(watched, False, brief=True)
         said += of_threads(advice, watched)
     table = [_table(advice, full)] if any(full or _is_told(advice, one) for one in advice.findings) else []
     closing = _closing(advice, _had_no_workers(advice, watched), goes_on)
+    started = fitting(watched.started) if watched is not None else ""
     return [
         ("verdict", said),
         ("remedies", [*table, *_writing(advice, watched)]),
-        ("next", [*closing, *of_discarding(advice), _next(advice, line)]),
+        ("next", [*closing, *of_discarding(advice), _next(advice, line, started)]),
     ]
 
 
@@ -369,17 +372,21 @@ def _closing(advice: Advice, had_no_workers: bool, goes_on: bool) -> Iterator[st
     yield f"Tried for {seconds(advice.spent_s)} of {seconds(advice.budget_s)}{together}. {training}{goes}"
 
 
-def _next(advice: Advice, line: SlowLine | None) -> str:
-    """The next move: to make the advised change, or else to make the stage or the line cheaper that takes most."""
+def _next(advice: Advice, line: SlowLine | None, started: str) -> str:
+    """The next move: to make the advised change, or else to make the stage or the line cheaper that takes most.
+
+    `started` is what was run, as words for the shell ("": not known).
+    """
     if advice.chosen is not None:
         return "Then: change the script and run `pipebench advise` again, until nothing gains."
     if advice.followed is not None:
-        return "Then: change the script and run `pipebench watch` on it: that shows what the change brings."
+        return "Then: change the script and run `pipebench watch` on it."
     stages = [one for one in advice.findings if one.change.knock_out and one.outcome == "gain" and one.gain]
     inner = [one for one in stages if one.change.edits["knock_out"]["kind"] != "getitem"] or stages
     most = max(inner, key=lambda one: one.gain.speedup if one.gain else 0.0, default=None)
     if line is not None and (most is None or most.gain is None):
-        return "Then: change that line and run `pipebench watch` on the script: that shows what the change brings."
+        return "Then: change that line and run `pipebench watch` on the script."
     if most is None or most.gain is None:
-        return "Then: `pipebench watch --full` shows which stage takes the time."
+        again = f"pipebench watch --full {started}".strip()
+        return f"Then: `{again}` shows which stage takes the time."
     return f"Then: make {printable(most.change.title)} cheaper. That can bring {most.gain.speedup:.2f}× at most."

@@ -15,7 +15,8 @@ from pipebench.results.watched import WatchResult
 from pipebench.units import code_place, percent, printable, seconds
 
 _MOST_OF_LOADING = 0.5  # of the time in which samples are made
-_AFTER = LATE + 2  # in that order: causes after those of the loop, and the first of them last
+_AFTER = LATE + 1  # causes after the first: a page leaves them out before where time went
+WENT = LATE + 3
 _EARLY = 10  # in the order in which a short page leaves parts out
 _MUCH = 0.5  # of a core, used by other processes: then the loop may wait less than on a quiet machine
 _WAITS = 1.1  # the speed-up without waits from which loading matters
@@ -107,10 +108,14 @@ def too_long(advice: Advice) -> str:
 
 
 def causes(advice: Advice, watched: WatchResult) -> list[Sparing]:
-    """The sentences of the account. A short page leaves out the first of them last, or not, if it could save more."""
+    """The sentences of the account. A short page leaves out the first of them late, or not, if it could save more.
+
+    Where a change is named, the first one goes before the rows of where time went; else it is what there is to say.
+    """
     said = watch_account.causes(watched, of="watched")
     told: list[Part] = [_as_tried(one.text if isinstance(one, Line) else one, advice) for one in said]
-    first = told[:1] if _saves_more(advice, watched) else [Spare(tuple(told[:1]), _AFTER + 1)]
+    late = WENT - 1 if advice.followed is not None else WENT + 1
+    first = told[:1] if _saves_more(advice, watched) else [Spare(tuple(told[:1]), late)]
     return [*first, Spare(tuple(told[1:]), _AFTER)] if told else []
 
 

@@ -289,8 +289,8 @@ def _parts_of_wait(parts: Sequence[WaitPart]) -> Iterable[str]:
         yield f"  of the wait: {', '.join(named)}"
 
 
-def others(result: WatchResult, full: bool) -> list[Sparing]:
-    """What other processes took of the machine. The short report has it only if it is much.
+def others(result: WatchResult, full: bool, *, brief: bool = False) -> list[Sparing]:
+    """What other processes took of the machine. The short report has it only if it is much; `brief` is one line.
 
     A page that is too long leaves it out only if it is less than half a core: else no wall time is right without it.
     """
@@ -302,6 +302,8 @@ def others(result: WatchResult, full: bool) -> list[Sparing]:
     if not (full or much):
         return []
     stolen = f", and the hypervisor withheld {used.stolen_cores:.2f}" if withheld else ""
+    if brief:
+        return ["", f"Other processes used {used.foreign_cores:.2f} cores{stolen}: measure again on a quiet machine."]
     waits = " Wall times hold the waits for a core: compare shares, or measure on a quiet machine." if much else ""
     told = ("", f"Other processes used {used.foreign_cores:.2f} cores while the script ran{stolen}.{waits}")
     return [*told] if used.foreign_cores >= _CONSIDERABLE else [Spare(told, 30)]

@@ -14,6 +14,7 @@ from pipebench.units import percent, printable, seconds, seconds_scale
 
 _BAR = 16  # columns
 _ROWS = 5
+_FEW_ROWS = 3  # where the page has more to say
 _SMALLEST = 0.01  # of the run; smaller rows are shown as one
 
 # the rows of the short table, each with the codes of an account that it holds
@@ -160,15 +161,27 @@ def table(account: Account | None, *, full: bool = False) -> list[Part]:
 
 def _short(account: Account) -> list[Part]:
     """A line for each large row: its name, a bar, its seconds, its share, and what a change could save of it."""
-    rows = list(merged(account))
+    title = f"Where the {seconds(account.wall_s)} of the run went"
+    return [*_bars(account, title, _ROWS), *(f"  {line}" for line in _below(account, full=False))]
+
+
+def of_watched(account: Account | None) -> list[Part]:
+    """The largest rows of the part of a run that was watched before trials, for a page that has more to say."""
+    if account is None or not account.wall_s or not account.rows:
+        return []
+    return _bars(account, f"Where the first {seconds(account.wall_s)} went, before the trials", _FEW_ROWS)
+
+
+def _bars(account: Account, title: str, most: int) -> list[Part]:
+    rows = list(merged(account, most))
     scale = seconds_scale([account.wall_s])
     longest = max(s for _, s, _ in rows) or 1.0
-    made: list[Part] = ["", Line(f"Where the {seconds(account.wall_s)} of the run went, in {scale.unit}", "bold")]
+    made: list[Part] = ["", Line(f"{title}, in {scale.unit}", "bold")]
     for name, s, saved in rows:
         bar = "█" * round(_BAR * s / longest)
         end = f"   about {scale.number(saved)} less" if saved and saved >= _SMALLEST * account.wall_s else ""
         made.append(f"  {name:<21} {bar:<{_BAR}} {scale.number(s):>6} {percent(s / account.wall_s):>5}{end}")
-    return [*made, *(f"  {line}" for line in _below(account, full=False))]
+    return made
 
 
 def _below(account: Account, full: bool) -> Iterable[str]:
@@ -198,13 +211,13 @@ def kinds(rows: Sequence[AccountRow]) -> Iterable[tuple[str, list[AccountRow]]]:
             yield "backward" if alone else name, own
 
 
-def merged(account: Account) -> Iterable[Shown]:
-    """At most seven rows in the order of a run: each kind is one row, and the small ones are one together."""
+def merged(account: Account, most: int = _ROWS) -> Iterable[Shown]:
+    """The `most` largest kinds in the order of a run, a row each, and the small ones, which are one together."""
     found = [
         (name, sum(one.s for one in own), sum(one.recoverable_s or 0.0 for one in own) or None)
         for name, own in kinds(account.rows)
     ]
-    least = sorted((s for _, s, _ in found), reverse=True)[min(_ROWS, len(found)) - 1]
+    least = sorted((s for _, s, _ in found), reverse=True)[min(most, len(found)) - 1]
     least = max(least, _SMALLEST * account.wall_s)
     yield from (one for one in found if one[1] >= least)
     small = [one for one in found if one[1] < least]

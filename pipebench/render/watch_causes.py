@@ -217,9 +217,12 @@ def _of_cores(values: Any) -> str:
 
 
 def _head_of_line(one: Cause, values: Any, part: str) -> str:
+    period = values.get("period")
+    more = f" The stalls come at every {_nth(period)} batch: a larger prefetch_factor may help, too." if period else ""
     return (
         f"Slow batches held up later ones that were ready: {part}, in {percent(values['share'])} of the waits."
         + saving(one, "in_order=False (torch 2.6 and later), with which the order varies,")
+        + more
     )
 
 

@@ -307,14 +307,15 @@ def _resting(
 
 
 def _uneven_batches(seen: Seen, one: LoaderResult, whole: Cause) -> Iterable[Cause]:
+    period = period_of(waits_of(seen.run, one.loader, max(1, one.workers)))
     found = seen.result.hand_off
     overtaken = (found.out_of_order_s_per_batch or 0.0) if found is not None and len(seen.in_loop) == 1 else 0.0
     held_up = overtaken * seen.batches(one)
     if found is not None and held_up >= _HELD_UP * whole.s:
         held = min(whole.s, held_up)
         values = {**whole.values, "share": found.out_of_order or 0.0, "s_per_batch": overtaken}
+        values |= {"period": period.period} if period is not None else {}
         yield replace(whole, code="head-of-line", s=held, recoverable_s=held, values=values)
-    period = period_of(waits_of(seen.run, one.loader, max(1, one.workers)))
     if period is not None:
         values = {**whole.values, "period": period.period, "share": period.share}
         saved = None if whole.recoverable_s is None else whole.recoverable_s * period.share

@@ -42,6 +42,16 @@ IN_TURN = Known(  # the same, where a turn of the loop reads what the one before
     ),
     anywhere=True,
 )
+PARSED = Known(  # the same, where a line or its loop makes numbers of what it splits
+    re.compile(""),
+    "numbers that are parsed once",
+    (
+        "Python makes numbers of text, one at a time and in each pass. Parse each file once, before",
+        "training, and save the array as .npy: np.load reads it without parsing. Where the text must",
+        "stay, np.fromstring(text, sep=',') parses all numbers of a text in one call.",
+    ),
+    anywhere=True,
+)
 OF_LISTS = "tensors of arrays, not of lists"
 FILLED = Known(
     re.compile(""),

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from pipebench.results.drilled import DrilledLine, DrilledRow, Runs, Sure
 from pipebench.units import code_place
 from pipebench.watch.read.gather import Run
-from pipebench.watch.read.known_arrays import ELEMENTS, IN_TURN, OF_LISTS
+from pipebench.watch.read.known_arrays import ELEMENTS, IN_TURN, OF_LISTS, PARSED
 from pipebench.watch.read.known_lines import IN_QUOTES
 from pipebench.watch.read.known_row import Known
 from pipebench.watch.read.lines_around import Text, body_around, function_above
@@ -25,6 +25,7 @@ from pipebench.watch.record.sample_calls import LineRuns
 _MANY = 100  # runs
 _OF_SAMPLE = 8  # runs for each sample of a batch: fewer may be one for each sample
 _SMALL_S, _TINY_S = 40e-6, 8e-6  # of one: what takes longer may work on many elements, or be all of a sample
+_NUMBERS, _SPLIT = re.compile(r"\b(?:float|int)\(|\bmap\(\s*(?:float|int)\b"), re.compile(r"\.split\(|\bcsv\.reader\(")
 _FILLS = 0.2  # of a row, in a Python loop: then a list that becomes an array there is what the loop fills
 _NUMERIC = ("numpy", "torch", "builtins", "random", "math")
 _OTHER = re.compile(  # weights, and the clock: a loop that waits works on no elements
@@ -138,10 +139,16 @@ def _is_above(one: DrilledLine, line: DrilledLine, lines: int) -> bool:
 
 
 def of_elements(line: DrilledLine, text: Text) -> Known:
-    """What is written in place of work on one element at a time: a compiled loop, where each turn needs the last."""
+    """What is written in place of work on one element at a time: a compiled loop, where each turn needs the last.
+
+    Where a line makes numbers of text that it or its loop splits, it is to be done once.
+    """
+    body = body_around(line.file, line.line, text)
+    if _NUMBERS.search(line.text) and any(map(_SPLIT.search, (line.text, *body))):
+        return PARSED
     name = line.function.rpartition(".")[2]
     calls_itself = re.search(rf"\b{re.escape(name)}\(", text(line.file, line.line)) if name else None
-    return IN_TURN if calls_itself or _carries(body_around(line.file, line.line, text)) else ELEMENTS
+    return IN_TURN if calls_itself or _carries(body) else ELEMENTS
 
 
 def _carries(body: Sequence[str]) -> bool:

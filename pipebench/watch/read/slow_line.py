@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pipebench.results.drilled import DrilledLine, values_of
 from pipebench.watch.read.drilled import with_known
 from pipebench.watch.read.in_loop import FEWEST
-from pipebench.watch.read.known_arrays import ELEMENTS, IN_TURN, NESTED
+from pipebench.watch.read.known_arrays import ELEMENTS, IN_TURN, NESTED, PARSED
 from pipebench.watch.read.known_lines import Line
 from pipebench.watch.read.known_table import KNOWN
 from pipebench.watch.read.line_runs import NO_COUNTS, Counts, Place, counts_of, of_elements
@@ -26,7 +26,8 @@ _KNOWN, _MOST = 0.3, 0.5  # of the looks: lines that are known to be slow by the
 _SMALL = 0.05  # of the looks: lines that are not read
 _LIBRARIES = ("numpy", "scipy", "PIL", "cv2", "pandas", "sklearn", "skimage", "torch")
 # title -> what is said of it there
-_ALONE = {one.title: one.alone or one.how for one in (NESTED, ELEMENTS, IN_TURN, *KNOWN) if one.alone or one.anywhere}
+_EACH = (NESTED, ELEMENTS, IN_TURN, PARSED, *KNOWN)
+_ALONE = {one.title: one.alone or one.how for one in _EACH if one.alone or one.anywhere}
 
 
 def slow_line(

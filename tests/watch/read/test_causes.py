@@ -351,6 +351,7 @@ def test_slow_batches_that_hold_up_later_ones() -> None:
     assert list(found) == ["periodic-stalls", "head-of-line"] and all(one.unsure for one in found.values())
     assert found["periodic-stalls"].values["period"] == 4
     held = found["head-of-line"]
+    assert held.values["period"] == 4
     # The batch of task 0 has no earlier one, and the last late one no later one.
     assert held.s == pytest.approx(24 * 0.007) and held.values["share"] == pytest.approx(0.24)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipebench.results.drilled import DrilledLine
-from pipebench.watch.read.known_arrays import ELEMENTS, IN_TURN
+from pipebench.watch.read.known_arrays import ELEMENTS, IN_TURN, PARSED
 from pipebench.watch.read.line_runs import of_elements
 from pipebench.watch.read.lines_around import body_around
 
@@ -30,7 +30,7 @@ def _lines(text: str) -> list[str]:
 
 def _title(text: str, function: str = "Data.work") -> str:
     lines = _lines(text)
-    line = DrilledLine("a.py", function, len(lines) - 1, "", "", 1, 1.0, 1.0, 1.0)
+    line = DrilledLine("a.py", function, len(lines) - 1, "", lines[-2], 1, 1.0, 1.0, 1.0)
     return of_elements(line, lambda _, at: f"{lines[at - 1]}\n" if 0 < at <= len(lines) else "").title
 
 
@@ -42,6 +42,20 @@ def test_a_turn_that_needs_the_one_before(text: str) -> None:
 @pytest.mark.parametrize("text", EACH)
 def test_turns_that_need_only_their_element(text: str) -> None:
     assert _title(text) == ELEMENTS.title
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("return [[float(v) for v in line.split(',')] for line in f]", True),
+        ("for line in f:\n    rows.append(list(map(int, line.split())))", True),
+        ("for row in csv.reader(f):\n    x.append(float(row[2]))", True),
+        ("for one in names.split(','):\n    n += len(one)", False),
+        ("for v in values:\n    x.append(float(v) * scale)", False),
+    ],
+)
+def test_numbers_that_are_made_of_text(text: str, parsed: bool) -> None:
+    assert (_title(text) == PARSED.title) is parsed
 
 
 def test_a_function_that_calls_itself() -> None:
