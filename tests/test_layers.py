@@ -25,8 +25,8 @@ HOUSE = {
     "studies ranks "
     "programs advice plan packing examination remote loaders engine secrets names beginning verdicts report schema "
     "earlier_runs",
-    "render": "cells signs layout screen check frameworks watch_notes feeding consumers stage_sum gains tables lab "
-    "started worker_moves reads in_loop run_moves watch_verdict of_passes of_cores of_training "
+    "render": "cells signs layout batches screen check frameworks watch_notes feeding consumers stage_sum gains tables "
+    "lab started worker_moves reads in_loop run_moves watch_verdict of_passes of_cores of_training "
     "watch_causes watch_account watch_details watch_drilled watch ranks programs "
     "watched study syncs one_machine same_work ab github calibration advice_names advice_reasons advice_doubts "
     "advice_lines advice_notes advice "

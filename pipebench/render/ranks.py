@@ -139,6 +139,20 @@ def _missing(found: Ranks) -> str:
     return f", without rank {' and '.join(map(str, missing))}" if len(missing) <= _FEW_MISSING else ""
 
 
+def next_of(found: Ranks) -> str:
+    """The next move where a rank holds the others up by its own work, which no change of its loader makes shorter."""
+    if found.straggler is None or found.part != "work" or found.saved_share < _WORTH_A_WORD:
+        return ""
+    if found.tokens is not None:
+        return "Next: balance the batches, so that each rank has about as many tokens."
+    if found.fewer_cores is not None:
+        return f"Next: give rank {found.straggler} as many cores as {_others(found)} may use."
+    return (
+        f"Next: find what rank {found.straggler} does for longer between two collectives (its data, a branch, logging, "
+        "other programs on its cores): --full shows its phases."
+    )
+
+
 def _others(found: Ranks) -> str:
     return "the other rank" if len(found.rows) == 2 else "the median of the others"
 

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from pipebench.host.machine import FOREIGN_LIMIT, STEAL_LIMIT
 from pipebench.render import reads, watch_account, watch_details, watch_drilled
+from pipebench.render.batches import contents
 from pipebench.render.cells import LEAST_CONFIDENCE, Table, over_live, spoken
 from pipebench.render.layout import Line, Part, Section, Spare, Sparing, shortened
 from pipebench.render.watch_notes import KILLED, after_signal, sentence
 from pipebench.render.watch_verdict import next_command, next_move, verdict
-from pipebench.results.batches import BatchContent
-from pipebench.results.own_loop import own_iteration_s
 from pipebench.results.watched import (
     BoundResult,
     LoaderResult,
@@ -28,7 +27,6 @@ _SMALLEST_SHARE = 0.0005
 _LARGE_PART = 0.10  # of the wait
 _WORTH_A_WORD = 0.005  # of an iteration
 _NEARLY_ALL = 0.995
-_SHOWN = 0.005  # less is 0 % as it is written
 _CONSIDERABLE = 0.5  # of a core, used by others
 _NAME = 28  # columns of a stage's name in a sentence
 _AFTER_NOTES = 50  # in the order in which a short page leaves parts out
@@ -54,7 +52,7 @@ def sections(result: WatchResult, *, full: bool = False, of_command: bool = Fals
         ("run", [Spare(tuple(watch_account.table(result.account, full=full)), _AFTER_NOTES)]),
         *([("run", [*watch_account.smaller_causes(result)])] if full else []),
         ("throughput", [*(bound_parts(result.bound, full=full) if result.bound is not None else [])]),
-        ("workers", [*_all_stages(result, full), *_reads(result, full), Spare(tuple(_contents(result)), 20)]),
+        ("workers", [*_all_stages(result, full), *_reads(result, full), Spare(tuple(contents(result)), 20)]),
         ("distribution", [Spare(tuple(_spans(result)), 20), *_loop(result, full)]),
         *(watch_details.sections(result) if full else []),
         ("notes", [*others(result, full), *_notes(result, full)]),
@@ -62,18 +60,22 @@ def sections(result: WatchResult, *, full: bool = False, of_command: bool = Fals
     ]
 
 
-def of_rank(result: WatchResult) -> list[Sparing]:
-    """The parts for one rank of several, below what compares them: the short report without account and tables."""
+def of_rank(result: WatchResult, move: str = "") -> list[Sparing]:
+    """The parts for one rank of several, below what compares them: the short report without account and tables.
+
+    `move` is what comes next by that comparison; a line that is known to be slow comes before it.
+    """
+    known = result.next_move is not None and result.next_move.line > 0
     made: list[Sparing] = [verdict(result.verdict)]
     loader = result.verdict.loader
     stages = [one for one in result.stages if one.loader == loader]
     made += [_stages_line(loader, stages)] if loader is not None and stages else []
     return [
         *made,
-        Spare((*_contents(result), *_spans(result)), 20),
+        Spare((*contents(result), *_spans(result)), 20),
         *others(result, False),
         *_notes(result, False),
-        *_next(result, True),
+        *(_next(result, True) if known or not move else ["", move]),
     ]
 
 
@@ -187,39 +189,6 @@ def _on_a_core(one: LoaderResult) -> Iterable[str]:
         share = min(1.0, one.sample_cpu_s / one.sample_s)
         rest = "; the rest waits for a thread, storage or a core" if share < _NEARLY_ALL else ""
         yield f"A batch is {percent(share)} CPU time{rest}."
-
-
-def _contents(result: WatchResult) -> list[Part]:
-    """What the batches of the loop hold besides samples: a line for each of its loaders that shows it."""
-    whole = sum(one.s_per_iteration for one in result.loop)
-    made: list[Part] = []
-    for one in result.loaders:
-        if one.content is None or one.loader not in result.loaders_in_loop:
-            continue
-        held = ", ".join(_held(one.content, own_iteration_s(result, one) or whole))
-        if padded := [*([held] if held else []), *_padded(one.content)]:
-            samples = f"{one.content.samples:,.1f}".removesuffix(".0")
-            plural = "" if samples == "1" else "s"
-            made.append(f"A batch of loader {one.loader} has {samples} sample{plural}: {'. '.join(padded)}.")
-    return made
-
-
-def _held(found: BatchContent, iteration_s: float) -> Iterable[str]:
-    amounts = ((found.tokens, "tokens"), (found.frames, "frames"), (found.sound_s, "s of sound"))
-    for amount, what in amounts:
-        if amount is not None:
-            rate = f" ({rate_number(amount / iteration_s)} a second)" if iteration_s else ""
-            yield f"{rate_number(amount)} {what}{rate}"
-    if found.padding_share is not None:
-        yield f"and of its places for tokens {percent(found.padding_share)} are padding"
-
-
-def _padded(found: BatchContent) -> Iterable[str]:
-    """What of a batch is padding, as far as it can be told, in sentences without their full stops."""
-    if (unused := found.unused_share or 0.0) >= _SHOWN:
-        yield f"{percent(unused)} of its length, at the end, is the same in all samples, as padding is"
-    if (uneven := found.uneven_share or 0.0) >= _SHOWN:
-        yield f"{percent(uneven)} of it is padding of samples that are shorter than the longest one"
 
 
 def _spans(result: WatchResult) -> list[Part]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipebench.render import layout, programs, screen
+from pipebench.render import layout, programs, ranks, screen
 from pipebench.render.layout import Part, Spare, Sparing
 from pipebench.render.watch import of_rank, parts
 from pipebench.results.programs import WatchedCommand
@@ -42,7 +42,8 @@ def _all(result: WatchResult, command: WatchedCommand | None, full: bool) -> lis
     made = programs.heading(command, result, full=full)
     if command.shown is not None:
         short = command.ranks is not None and not full
-        made += of_rank(result) if short else parts(result, full=full, of_command=True)
+        move = ranks.next_of(command.ranks) if command.ranks is not None else ""
+        made += of_rank(result, move) if short else parts(result, full=full, of_command=True)
     for one in command.programs if full else ():
         if one.watched is not None:
             made += ["", programs.title(one), *parts(one.watched, full=True, of_command=True)]

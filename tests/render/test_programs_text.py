@@ -67,6 +67,21 @@ def test_ranks_fit_a_screen_unless_all_is_asked_for():
     assert _whole(_ranked(), full=True).count("Stages of loader 1") == 2  # both ranks
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, "Next: find what rank 1 does for longer between two collectives"),
+        ({"tokens": (900.0, 300.0)}, "Next: balance the batches, so that each rank has about as many tokens."),
+        ({"fewer_cores": (1.0, 2.0)}, "Next: give rank 1 as many cores as the other rank may use."),
+    ],
+)
+def test_a_rank_that_works_longer_has_its_own_next_move_and_not_that_of_its_loader(more, said):
+    command = replace(_ranked(), ranks=replace(RANKS, part="work", stage=None, **more))
+    found = " ".join(_whole(command).split())
+    assert said in found and found.count("Next: ") == 1
+    assert "Next: find what rank" not in " ".join(_whole(_ranked()).split())
+
+
 def test_one_program_is_shown_as_a_script_is():
     one = WatchedCommand(COMMAND, 0, (ONE,), 0)
     head, _, rest = _whole(one).partition("\n\n")
