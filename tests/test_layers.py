@@ -22,7 +22,7 @@ HOUSE = {
     "task": "",
     "results": "sync_points measurement usual_pipeline loading consumers windows drilled account costs hand_off "
     "host_use batches over_time next_move reads watched own_loop training calibration check comparison before_after "
-    "studies ranks "
+    "studies ranks trial_reads "
     "programs advice plan packing examination remote loaders engine secrets names beginning verdicts report schema "
     "earlier_runs",
     "render": "cells signs layout batches screen check frameworks watch_notes feeding consumers stage_sum gains tables "
@@ -52,7 +52,7 @@ HOUSE = {
     "gradient_rows optimisers simple_queues relays same_samples spawned_workers transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting leaving alike dealing in_step edits examining memo asked compared chains row_pieces "
-    "row_code indexing pictures arms loop_threads stretches open_files passes session patching",
+    "row_code indexing pictures arms loop_threads stretches open_files reading passes session patching",
     "watch.launch": "watched_script standstill file_waits over_time footprint exits stacks supervisor bootstrap "
     "program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",

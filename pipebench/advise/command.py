@@ -158,7 +158,7 @@ class _Reporter:
     options: AdviseOptions
     progress: _Progress
     keep: Keep | None
-    words: Sequence[str]  # what runs, as it stands behind the options of a command
+    words: Sequence[str] = ()  # what runs, as it stands behind the options of a command
     began_s: float = field(default_factory=time.time)
     done: bool = False
 

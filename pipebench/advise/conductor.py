@@ -392,5 +392,5 @@ class Conductor:
         outcome = judging.outcome(gain, len(found))
         return Finding(
             change, outcome, told, found, by, reason, run=run, difference=difference, cache=cache,
-            given_back=self._trial.given_back(),
+            given_back=self._trial.given_back(), read=self._trial.read(self.seen),
         )  # fmt: skip

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from pipebench.advise import judging, whole_run
 from pipebench.remedies.seen import Seen, function_s
 from pipebench.results.advice import LEAST_PAIRS, Cache, Change, Difference
+from pipebench.results.trial_reads import TrialReads
 from pipebench.watch.read.stalls import scatter
+from pipebench.watch.record.mounts import NO_STORAGE, mounts
 from pipebench.watch.record.trial_lines import TrialFailed, TrialLine, TrialRepeats, TrialSyncs, TrialWindow
 from pipebench.watch.trial.stretches import TIMES_AHEAD, burst_of
 
@@ -19,6 +21,10 @@ _BLOCKS = 6  # of the watched iterations, to see how uneven they are
 _LONG_SHARE = 1 / 12  # of the budget: two passes that last longer
 _PART = 0.5  # of a dataset, drawn in a pass; a larger part may be a split that is the same in each pass
 _LEAST_PAIRS = 2  # of windows that a pass must have room for
+
+# file systems whose reads from storage the kernel counts for each process (task_io_account_read), and those in memory
+_DISKS = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "overlay", "tmpfs", "vfat", "squashfs", "erofs"})
+_NO_FILES = frozenset({"hugetlbfs", "configfs", "fusectl", "nsfs", "binfmt_misc", "pstore", "efivarfs", "autofs"})
 
 
 @dataclass
@@ -45,6 +51,21 @@ class Trial:
         changed = [one for one in self.windows if one.changed]
         whole = sum(one.seconds for one in changed)
         return sum(one.given_back_s for one in changed) / whole if whole else 0.0
+
+    def read(self, seen: Seen) -> TrialReads | None:
+        """What was read in its windows; None if the system did not tell.
+
+        Of what a network or a program serves, nobody counts what came from its storage.
+        """
+        kinds = {one.kind for one in seen.watched.reads} or {one.kind for one in mounts()} - NO_STORAGE - _NO_FILES
+        if kinds - _DISKS:
+            return None
+        sums = [
+            sum(getattr(one, name) for one in self.windows if one.changed is changed)
+            for changed in (True, False)
+            for name in ("read_bytes", "stored_bytes")
+        ]
+        return TrialReads(*sums) if any(sums) else None
 
     @property
     def readable(self) -> bool:

@@ -26,6 +26,7 @@ from pipebench.render.advice_notes import (
     causes,
     of_discarding,
     of_line,
+    of_reads,
     of_threads,
     slow_line,
     too_long,
@@ -80,7 +81,7 @@ def sections(
     return [
         ("verdict", said),
         ("remedies", [*table, *_writing(advice, watched)]),
-        ("next", [*closing, *of_discarding(advice), _next(advice, line, started)]),
+        ("next", [*closing, *of_reads(advice), *of_discarding(advice), _next(advice, line, started)]),
     ]
 
 

@@ -6,13 +6,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from pipebench.render import watch, watch_account
+from pipebench.render.advice_names import named
 from pipebench.render.layout import Line, Part, Spare, Sparing, flat
 from pipebench.render.screen import LATE
 from pipebench.results.advice import Advice
 from pipebench.results.beginning import beginning
 from pipebench.results.drilled import DrilledLine
+from pipebench.results.trial_reads import summed
 from pipebench.results.watched import WatchResult
-from pipebench.units import code_place, percent, printable, seconds
+from pipebench.units import code_place, percent, printable, seconds, size
 
 _MOST_OF_LOADING = 0.5  # of the time in which samples are made
 _AFTER = LATE + 1  # causes after the first: a page leaves them out before where time went
@@ -94,6 +96,22 @@ def of_discarding(advice: Advice) -> list[Sparing]:
         return []
     said = "--yes-discard-weights also tries caches of what samples make again in each pass, and cheaper decoding."
     return [Spare((said,), _EARLY)]
+
+
+def of_reads(advice: Advice) -> list[Sparing]:
+    """How much of what trials read came from the page cache, and whether that made the advised change look faster."""
+    read = [one.read for one in advice.findings if one.read is not None]
+    found, chosen = summed(read), advice.chosen
+    if not found.told:
+        return []
+    share = f"Of {size(found.whole)} that trials read, {percent(found.cached_share)} came from the page cache."
+    if chosen is None or chosen.read is None or not chosen.read.warmer:
+        return [Spare((share,), LATE)]
+    own = chosen.read
+    return [
+        f"{share} While {named(chosen.change)} was tried, storage gave {size(own.changed_stored)} to it and "
+        f"{size(own.present_stored)} to the present loader: a part of the gain may be the cache's."
+    ]
 
 
 def too_long(advice: Advice) -> str:

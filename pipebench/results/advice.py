@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pipebench.results.programs import Program
+from pipebench.results.trial_reads import TrialReads
 from pipebench.stats import Speedup
 
 Value = str | int | float | bool | None
@@ -194,6 +195,8 @@ class Finding:
 
     `needs_s` is how long the shortest trial would have taken, where the budget left less (None: it is not why).
 
+    `read` is what the workers read while it was tried, and what storage gave of that (None: not known).
+
     `belied`: trials of other numbers of workers brought nothing of what the simulation said of them. So what it says of
     this one does not count.
 
@@ -214,6 +217,7 @@ class Finding:
     given_back: float = 0.0
     needs_s: float | None = None
     belied: bool = False
+    read: TrialReads | None = None
 
     @property
     def scattered(self) -> bool:

@@ -195,7 +195,8 @@ class TrialWindow:
     `changed` says that the changed loader gave the batches. `taken` is how many batches the loop took, and `drained`
     how many of them came out of the store of finished batches, which was smaller at the end than at the begin. In about
     `given_back_s` of these seconds, the script's own values were made again out of what the workers had sent. The waits
-    for workers are taken off, because they would be as much longer without that.
+    for workers are taken off, because they would be as much longer without that. The workers read `read_bytes` since
+    the last window or the begin of the pass, and storage gave `stored_bytes` (0 and 0: the system does not tell).
     """
 
     order: int
@@ -205,6 +206,8 @@ class TrialWindow:
     taken: int
     drained: int = 0
     given_back_s: float = 0.0
+    read_bytes: int = 0
+    stored_bytes: int = 0
 
 
 @line

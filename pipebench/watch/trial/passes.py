@@ -23,6 +23,7 @@ from pipebench.watch.trial.dealing import Deal, DealtSampler, Hand
 from pipebench.watch.trial.edits import Edit
 from pipebench.watch.trial.loop_threads import LoopThreads
 from pipebench.watch.trial.open_files import SharedFiles
+from pipebench.watch.trial.reading import Reading
 from pipebench.watch.trial.stretches import Clock
 
 Plain = Callable[[Any], Any]
@@ -36,6 +37,7 @@ class _Owner(Protocol):
     recording: Recording
     files: SharedFiles
     threads: LoopThreads
+    reading: Reading
     alike: Alike
 
     def refused(self, error: BaseException) -> None: ...
@@ -91,6 +93,7 @@ class Passes:
         self._end_left(loader)
         if not self._compares(loader, begun):
             return self.outside(plain_iter(loader))
+        self.trial.reading.mark()
         this = _Pass(order, loader, self.trial.clock.now())
         iterator = None
         if self.trial.turn % 2:

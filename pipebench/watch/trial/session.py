@@ -32,6 +32,7 @@ from pipebench.watch.trial.leaving import leave_at_once, leave_script
 from pipebench.watch.trial.loop_threads import LoopThreads
 from pipebench.watch.trial.open_files import SharedFiles
 from pipebench.watch.trial.passes import Passes
+from pipebench.watch.trial.reading import Reading
 from pipebench.watch.trial.resting import Resting
 from pipebench.watch.trial.stretches import Clock, Stretch, Timed
 
@@ -85,7 +86,7 @@ class Trial:
         self.turn = self._own_taken = 0  # `_own_taken`: the batches of the present loader's last window
         self.off = False
         self.spoiled = False  # whether the script has trained on values that are not its own
-        self.files, self.threads = SharedFiles(), LoopThreads()
+        self.files, self.threads, self.reading = SharedFiles(), LoopThreads(), Reading()
         self.passes = Passes(self)
         self.alike = Alike()
         self.examining: Examining | None = None
@@ -176,6 +177,7 @@ class Trial:
         self.leave_pass()
         self.turn += self.turn % 2
         self._now, self._iterator = _Pass(arms.joined(iterator, plain), loader), weakref.ref(iterator, self._left)
+        self.reading.mark()
 
     def _left(self, iterator: Any) -> None:
         """The script has left its loop before the end of the pass, so the changed loader has nothing more to do."""
@@ -316,7 +318,8 @@ class Trial:
         """Writes what a window of an order, or a pass, found. The next one is of the other loader."""
         changed = bool(self.turn % 2)
         given_back_s = taken * max(0.0, fmean(self._given_back)) if changed and self._given_back else 0.0
-        self.recording.write(TrialWindow(order, self.turn // 2, changed, seconds, taken, drained, given_back_s))
+        read = self.reading.since()
+        self.recording.write(TrialWindow(order, self.turn // 2, changed, seconds, taken, drained, given_back_s, *read))
         self.turn += 1
 
     def _tell(self, found: Difference | Repeats) -> None:
@@ -360,8 +363,7 @@ class Trial:
         self._given_back.clear()
         if self.examining is not None:
             self.guarded(self.examining.end)
-        write = self.recording.write
-        self.examining = Examining(order.number, order.examine, write) if order.examine else None
+        self.examining = Examining(order.number, order.examine, self.recording.write) if order.examine else None
         self.passes.order_over()
         this = self._now
         if this is not None and this.stretch is not None:
@@ -377,10 +379,7 @@ class Trial:
             self.fault("trying a loader", error)
 
     def fault(self, where: str, error: BaseException) -> None:
-        """Tells of a fault of ours in one line on standard error. The script goes on with its own loader.
-
-        What a signal handler of the script raised is raised again, see `Recording.fault`.
-        """
+        """Tells of a fault of ours, see `Recording.fault`, in one line. The script goes on with its own loader."""
         self.recording.fault(where, error)
         sys.stderr.write(f"pipebench: a fault of pipebench while {where} ({told(error)}). The script goes on.\n")
 
