@@ -243,7 +243,7 @@ class _Reporter:
 
 def _foretold(advice: Advice, watched: WatchResult) -> Advice:
     """The advice with the finding that is the best guess, where nothing was shown to gain."""
-    if advice.best is not None or advice.foretold is not None:
+    if advice.best is not None or advice.foretold is not None or advice.aside is not None:
         return advice
     causes = watched.account.causes if watched.account is not None else ()
     computing = any(one.code in _COMPUTING and one.loader == advice.loader for one in causes)

@@ -99,7 +99,7 @@ class Conductor:
         made = self.made.get(loader) if loader is not None else None
         file, line = self.seen.place_of(made) if self.seen else ("", 0)
         findings = (*self.findings, *self._predicted)
-        return Advice(
+        found = Advice(
             findings,
             judging.best(judging.advisable(findings)),
             loader,
@@ -117,6 +117,10 @@ class Conductor:
             ranks=self.seen.ranks if self.seen else 1,
             made_by=(self.seen.loader.made_by or owner(made.file)) if self.seen and made else "",
         )
+        if found.aside is None or found.chosen is None or not found.chosen.change.loop_threads:
+            return found
+        others = [replace(one, outcome="unclear") if one.change.loop_threads else one for one in findings]
+        return replace(found, best=judging.best(judging.advisable(others)))
 
     def conduct(self) -> None:
         """Watches, then tries, until everything is tried. It ends early if the script does."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipebench.render import layout, programs, watch, watch_account
-from pipebench.render.advice_doubts import doubts, hardly_known, more_untried
+from pipebench.render.advice_doubts import doubts, hardly_known, more_untried, put_aside
 from pipebench.render.advice_lines import (
     by_hand,
     in_library,
@@ -94,6 +94,8 @@ def verdict(advice: Advice) -> str:
         return f"{_larger(advice)}Nothing was tried: the training takes no batch from a DataLoader."
     if advice.ended == "refused":
         return f"{_larger(advice)}No remedy was tried on this script."
+    if advice.aside is not None:
+        return f"{_larger(advice)}{put_aside(advice.aside)}"
     return f"{_larger(advice)}{_nothing(advice)}{doubts(advice)}{_given_up(advice)}"
 
 
@@ -382,6 +384,8 @@ def _next(advice: Advice, line: SlowLine | None, started: str) -> str:
         return "Then: change the script and run `pipebench advise` again, until nothing gains."
     if advice.followed is not None:
         return "Then: change the script and run `pipebench watch` on it."
+    if advice.larger is not None:
+        return "Then: make that change and run `pipebench advise` again, until nothing gains."
     stages = [one for one in advice.findings if one.change.knock_out and one.outcome == "gain" and one.gain]
     inner = [one for one in stages if one.change.edits["knock_out"]["kind"] != "getitem"] or stages
     most = max(inner, key=lambda one: one.gain.speedup if one.gain else 0.0, default=None)

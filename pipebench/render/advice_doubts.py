@@ -63,6 +63,17 @@ def hardly_known(found: Finding) -> str:
     return " Its pairs scatter, so how much it brings is hardly known: raise --budget, or try it on a quiet machine."
 
 
+def put_aside(found: Finding) -> str:
+    """That a change gained, and why another one is to be made first."""
+    if found.gain is None:
+        return ""
+    return (
+        f"{sentence_case(named(found.change))} makes the training loop {spoken(found.gain)} as fast (tried): torch's "
+        "threads wait for cores that this work of the workers takes. Make that change first, and then see whether this "
+        "still gains."
+    )
+
+
 def more_untried(advice: Advice) -> str:
     """What is predicted to bring more than what was shown to gain ("": nothing, or the simulation was wrong)."""
     chosen = advice.chosen

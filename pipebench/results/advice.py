@@ -316,7 +316,7 @@ class Patch:
 
 @dataclass(frozen=True)
 class Advice:
-    """The result of one run. `best` is the index of the finding to follow (None: nothing gained).
+    """The result of one run. `best` is the index of the finding to follow (None: nothing gained, or it is put `aside`).
 
     `file` and `line` are the place where the script makes the loader ("" and 0: not seen). `spent_s` of `budget_s`
     seconds were used. `ended` says why trying ended. `most` is the speed-up that the loop would have if it waited for
@@ -361,6 +361,17 @@ class Advice:
     def followed(self) -> Finding | None:
         """The finding to follow, tried or only predicted."""
         return self.findings[self.foretold] if self.best is None and self.foretold is not None else self.chosen
+
+    @property
+    def aside(self) -> Finding | None:
+        """Fewer threads of torch that gained, where a change of the script could bring more by the same cores.
+
+        Training then waits for cores that this work of the workers takes, so they are to be tried when it is gone.
+        """
+        more = [one.change.predicted or 0.0 for one in self.findings if one.change.of_script and one.change.or_more]
+        gained = [one for one in self.findings if one.change.loop_threads and one.outcome == "gain" and one.gain]
+        most = max(gained, key=lambda one: one.gain.speedup if one.gain else 0.0, default=None)
+        return most if most is not None and most.gain and max(more, default=0.0) > most.gain.speedup else None
 
     @property
     def larger(self) -> Finding | None:

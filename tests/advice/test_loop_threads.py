@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from fakes import Loader, Script, World
@@ -13,6 +13,7 @@ from made_up_costs import made
 from made_up_trials import host, seen, worker
 
 from pipebench.advise import judging
+from pipebench.advise.conductor import Conductor
 from pipebench.remedies import loop_threads, num_workers
 from pipebench.results.advice import Change, Finding, Outcome
 from pipebench.stats import Speedup
@@ -97,6 +98,18 @@ def test_first_workers_come_with_fewer_threads_and_then_with_all(monkeypatch: py
     third = num_workers.propose(alone, tried)
     assert third is not None and (third.settings["num_workers"], third.loop_threads) == (2, 0)
     assert num_workers.propose(alone, [*tried, finding(third, 0.9, "no-gain")]) is None
+
+
+@pytest.mark.parametrize(("line", "workers", "best"), [(1.73, None, None), (1.73, 1.2, 1), (1.3, 1.2, 0)])
+def test_needless_work_of_workers_comes_before_fewer_threads(
+    line: float, workers: float | None, best: int | None
+) -> None:
+    needless = Change("slow_lines", {}, title="a part cut out first", predicted=line, of_script=True, or_more=True)
+    found = Conductor(cast(Any, None), [], 60.0)
+    found.findings = [finding(Change("loop_threads", {}, loop_threads=1), 1.41)]
+    found.findings += [finding(Change("num_workers", {"num_workers": 4}), workers)] if workers else []
+    found.findings.append(Finding(needless, "not-tried", reason="of-script"))
+    assert found.advice().best == best
 
 
 def test_together_they_are_one_change_and_not_twice() -> None:

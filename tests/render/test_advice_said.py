@@ -289,6 +289,22 @@ def test_the_figures_of_the_watched_part_tell_no_next_move_and_of_no_worker_that
     assert "Worker 1" in said and "Worker 0 of loader" not in said
 
 
+def test_fewer_threads_that_gain_by_cores_that_needless_work_takes_are_put_aside():
+    line = Change("slow_lines", {}, title="a part cut out first", predicted=1.73, of_script=True, or_more=True)
+    threads = Change("loop_threads", {}, title="torch.set_num_threads(1)", loop_threads=1)
+    gained = Finding(threads, "gain", Speedup(1.41, 1.2, 1.7, 0.95), (1.4, 1.4, 1.5))
+    found = replace(ADVICE, findings=(gained, Finding(line, "not-tried", reason="of-script")))
+    assert found.aside is gained and found.followed is None
+    said = _said(found)
+    assert said.startswith("A part cut out first could make the loops about 1.73× or more as fast (predicted, not")
+    assert "torch.set_num_threads(1) makes the training loop 1.41× (1.20–1.70) as fast (tried)" in said
+    assert "→" not in said and "Then: make that change and run `pipebench advise` again" in said
+    assert "Nothing to gain" not in said and "No gain was found" not in said
+    less = replace(found, findings=(gained, Finding(replace(line, predicted=1.3), "not-tried", reason="of-script")))
+    sure = replace(found, findings=(gained, Finding(replace(line, or_more=False), "not-tried", reason="of-script")))
+    assert less.aside is None and sure.aside is None
+
+
 @pytest.mark.parametrize(("high", "said_so"), [(11.9, True), (5.0, False)])
 def test_of_a_gain_whose_interval_is_very_wide_it_is_said_that_its_size_is_hardly_known(high, said_so):
     gained = replace(TRIED, outcome="gain", gain=Speedup(3.6, 1.07, high, 0.95), ratios=(2.0, 6.0, 3.6))
