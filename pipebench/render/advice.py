@@ -71,7 +71,7 @@ def sections(
     said: list[Sparing] = [Line(f"{others}{verdict(advice)}{of_line(line)}", "bold"), *programs.ends(advice.cut_short)]
     if watched is not None:
         said += causes(advice, watched)
-        went = watch_account.of_watched(watched.account) or watch.where(watched)
+        went = [] if full else watch_account.of_watched(watched.account) or watch.where(watched)
         said += [Spare((limit(watched.verdict),), LATE), Spare(tuple(went), WENT)]  # what the user writes is never cut
         said += [] if full or others else watch.others(watched, False, brief=True)
         said += of_threads(advice, watched)

@@ -167,6 +167,6 @@ def until_trials(watched: WatchResult) -> WatchResult:
 
 def before(watched: WatchResult) -> list[Part]:
     """Every figure of the watched part. The advice has its sentences, and says what to do next."""
-    named = watch.sections(until_trials(watched), full=True)
+    named = watch.sections(until_trials(watched), full=True, part=True)
     made = flat([part for name, parts in named if name not in ("verdict", "next") for part in parts])
     return made[1:] if made and made[0] == "" else made

@@ -42,15 +42,18 @@ def parts(result: WatchResult, *, full: bool = False, of_command: bool = False) 
     return [part for _, made in sections(result, full=full, of_command=of_command) for part in made]
 
 
-def sections(result: WatchResult, *, full: bool = False, of_command: bool = False) -> list[Section]:
-    """The same parts by what they are about, in the order of the report. Several sections can have one name."""
+def sections(result: WatchResult, *, full: bool = False, of_command: bool = False, part: bool = False) -> list[Section]:
+    """The same parts by what they are about, in the order of the report. Several sections can have one name.
+
+    `part`: what was watched before trials, and not a whole run.
+    """
     run = watch_account.causes(result)
     anew = result.account is not None and any(one.code == "new-iterators" for one in result.account.causes)
     said = [] if anew and result.verdict.single == "left" else [verdict(result.verdict)]  # the cause has said it
     return [
         ("verdict", [*run, *(Line(one, "" if run else "bold") for one in said)]),
-        ("run", [Spare(tuple(watch_account.table(result.account, full=full)), _AFTER_NOTES)]),
-        *([("run", [*watch_account.smaller_causes(result)])] if full else []),
+        ("run", [Spare(tuple(watch_account.table(result.account, full=full, part=part)), _AFTER_NOTES)]),
+        *([("run", [*watch_account.smaller_causes(result, part)])] if full else []),
         ("throughput", [*(bound_parts(result.bound, full=full) if result.bound is not None else [])]),
         ("workers", [*_all_stages(result, full), *_reads(result, full), Spare(tuple(contents(result)), 20)]),
         ("distribution", [Spare(tuple(_spans(result)), 20), *_loop(result, full)]),

@@ -73,7 +73,7 @@ LONG = {
 
 
 _COULD, _COULD_STILL = " could save about ", " could still save about "
-_RUNS = "run's"
+_RUNS, _WATCHED = "run's", "watched"
 
 
 def causes(result: WatchResult, of: str = _RUNS) -> list[Part]:
@@ -94,14 +94,15 @@ def causes(result: WatchResult, of: str = _RUNS) -> list[Part]:
     return [Line(said[0], "bold"), *said[1:]] if said else []
 
 
-def smaller_causes(result: WatchResult) -> list[Part]:
+def smaller_causes(result: WatchResult, part: bool = False) -> list[Part]:
     """The sentences of the causes that are too small for the begin of the report; "training" is none to change."""
     account, said = result.account, beginning(result).causes
     left = [one for one in account.causes if one not in said] if account is not None else []
     known = [one for one in left if one.code in SENTENCES and one.code != "training"]
     if account is None or not known:
         return []
-    return ["", Line("Smaller causes", "bold"), *(f"  {_sentence(one, account, _RUNS)}" for one in known)]
+    of = _WATCHED if part else _RUNS
+    return ["", Line("Smaller causes", "bold"), *(f"  {_sentence(one, account, of)}" for one in known)]
 
 
 def _not_recorded_s(account: Account) -> float:
@@ -135,7 +136,13 @@ def _sentence(one: Cause, account: Account, of: str) -> str:
     return printable(f"{SENTENCES[one.code](one, one.values, part)}{unsure}{device}")
 
 
-def table(account: Account | None, *, full: bool = False) -> list[Part]:
+def title(account: Account, part: bool = False) -> str:
+    """`part`: only what was watched before trials."""
+    took = seconds(account.wall_s)
+    return f"Where the first {took} went, before the trials" if part else f"Where the {took} of the run went"
+
+
+def table(account: Account | None, *, full: bool = False, part: bool = False) -> list[Part]:
     """Where the run went. The short table has one row for each kind; the full one has a row for each loader too."""
     if account is None or not account.wall_s or not account.rows:
         return []
@@ -155,28 +162,26 @@ def table(account: Account | None, *, full: bool = False) -> list[Part]:
         for name, s, saved in rows
     )
     headers = ("", "loader", "", scale.unit, "share", "saves ≈")
-    title = f"Where the {seconds(account.wall_s)} of the run went"
-    return [Table(title, headers, cells, frozenset({1, 3, 4, 5}), tuple(_below(account, full)))]
+    return [Table(title(account, part), headers, cells, frozenset({1, 3, 4, 5}), tuple(_below(account, full)))]
 
 
 def _short(account: Account) -> list[Part]:
     """A line for each large row: its name, a bar, its seconds, its share, and what a change could save of it."""
-    title = f"Where the {seconds(account.wall_s)} of the run went"
-    return [*_bars(account, title, _ROWS), *(f"  {line}" for line in _below(account, full=False))]
+    return [*_bars(account, title(account), _ROWS), *(f"  {line}" for line in _below(account, full=False))]
 
 
 def of_watched(account: Account | None) -> list[Part]:
     """The largest rows of the part of a run that was watched before trials, for a page that has more to say."""
     if account is None or not account.wall_s or not account.rows:
         return []
-    return _bars(account, f"Where the first {seconds(account.wall_s)} went, before the trials", _FEW_ROWS)
+    return _bars(account, title(account, part=True), _FEW_ROWS)
 
 
-def _bars(account: Account, title: str, most: int) -> list[Part]:
+def _bars(account: Account, what: str, most: int) -> list[Part]:
     rows = list(merged(account, most))
     scale = seconds_scale([account.wall_s])
     longest = max(s for _, s, _ in rows) or 1.0
-    made: list[Part] = ["", Line(f"{title}, in {scale.unit}", "bold")]
+    made: list[Part] = ["", Line(f"{what}, in {scale.unit}", "bold")]
     for name, s, saved in rows:
         bar = "█" * round(_BAR * s / longest)
         end = f"   about {scale.number(saved)} less" if saved and saved >= _SMALLEST * account.wall_s else ""

@@ -126,7 +126,8 @@ def _watched(report: Report) -> Iterator[Section]:
         yield from _programs(programs.heading(command, found, full=True))
     if command is None or command.shown is not None:
         shown = found if report.advice is None else until_trials(found)
-        for name, parts in watch.sections(shown, full=True, of_command=command is not None):
+        part = report.advice is not None
+        for name, parts in watch.sections(shown, full=True, of_command=command is not None, part=part):
             if report.advice is None or name not in ("verdict", "next"):
                 yield name, parts
     for one in command.programs if command is not None else ():

@@ -10,7 +10,7 @@ from pipebench.render.pictures import Picture
 from pipebench.render.pictures.axes import Axis
 from pipebench.render.pictures.drawing import picture
 from pipebench.render.pictures.sheet import SIZE, Box, Sheet, note, on, width_of
-from pipebench.render.watch_account import kinds
+from pipebench.render.watch_account import kinds, title
 from pipebench.results.account import Account
 from pipebench.results.report import Report
 from pipebench.units import percent, seconds, seconds_scale
@@ -43,11 +43,11 @@ def pictures(report: Report) -> Iterator[Picture]:
     parts = _parts(account)
     if not parts:
         return
-    title = f"Where the {seconds(account.wall_s)} of the run went"
+    what = title(account, part=report.advice is not None)
     yield picture(
         "run",
         "run",
-        title,
+        what,
         _finding(account, parts),
         _table(account, parts),
         lambda sheet: _draw(sheet, account, parts),
