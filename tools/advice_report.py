@@ -85,9 +85,13 @@ def _besides(row: Row) -> bool:
 
 
 def diagnosis(row: Row) -> str:
-    """The code of the first cause, or "nothing" if there is none but training and what is done once."""
+    """The code of the first cause, or "nothing" if there is none but training and what is done once.
+
+    What is done once counts where it is what was planted.
+    """
     codes = [one["code"] for one in row["diagnosis"]]
-    return next((one for one in codes if one not in ("training", "before-loops", "after-loops")), "nothing")
+    once = {"training", "before-loops", "after-loops"} - set(row["codes"])
+    return next((one for one in codes if one not in once), "nothing")
 
 
 def right(row: Row) -> bool:
