@@ -25,13 +25,16 @@ def most_workers(cores: float) -> float:
     return min(_MOST, _MOST_PER_CORE * max(1.0, cores))
 
 
-def more_workers(passport: Passport, room: Room, beside_others: bool = True) -> tuple[int, Speedup] | None:
+def more_workers(
+    passport: Passport, room: Room, beside_others: bool = True, start_s: float = 0.0
+) -> tuple[int, Speedup] | None:
     """The number of workers that brings most, of a ladder above the present number, and the speed-up of the loop.
 
     Each rung has twice as many workers as the one before. Besides, there are as many as cores, and as the parts of the
     work: each has one of them then, or two. Of numbers that bring nearly the same, it is the smallest. Where there is
-    no room for any rung, the most that there is room for are the only one. None: for no more. `beside_others` is as in
-    `foreseen`.
+    no room for any rung, the most that there is room for are the only one. None: for no more, or they take longer to
+    start than they save in a pass. `beside_others` is as in `foreseen`. A worker's start keeps a core busy for
+    `start_s` seconds of each pass: that counts in the choice, and not in the speed-up, which is of the loop.
     """
     told, passport = passport, borne_out(passport)
     passport = passport if beside_others else replace(passport, others=0.0)
@@ -46,8 +49,19 @@ def more_workers(passport: Passport, room: Room, beside_others: bool = True) -> 
         return None
     loops = [[beside_workers(costs, one, passport.cores)] for one in rungs]
     rates = [expected(loop, _setting(passport, one, ahead)) for loop, one in zip(loops, rungs, strict=True)]
+    if start_s and costs.turns:
+        rates = [_with_start(passport, one, rate, start_s) for one, rate in zip(rungs, rates, strict=True)]
+        now = expected([costs], _setting(passport, costs.workers, ahead))
+        if max(rates) <= _with_start(passport, costs.workers, now, start_s):
+            return None
     found = next(rung for rung, rate in zip(rungs, rates, strict=True) if rate >= NEARLY * max(rates))
     return found, foreseen(told, found, ahead, beside_others)
+
+
+def _with_start(passport: Passport, workers: int, rate: float, start_s: float) -> float:
+    """The rate of a pass with the start of its workers, all of which start at once."""
+    turns = passport.costs.turns or 1
+    return turns / (turns / rate + workers * start_s / passport.cores)
 
 
 def _setting(passport: Passport, workers: int, ahead: int) -> Setting:

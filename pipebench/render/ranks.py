@@ -203,8 +203,8 @@ def _in_all(found: Ranks) -> Iterable[str]:
     stage = found.stage
     worker = f" (worker {stage.worker}, {printable(stage.name)})" if stage and stage.worker is not None else ""
     yield (
-        f"In all, rank {found.straggler}{worker} costs the job {percent(found.saved_share)}; at the median rank: "
-        f"+{found.hours_a_day:.1f} h a day (predicted)."
+        f"In all, rank {found.straggler}{worker} costs the job {percent(found.saved_share)} of its time: "
+        f"{found.hours_a_day:.1f} h of each day would be saved if it were as fast as the median rank (predicted)."
     )
 
 
@@ -213,7 +213,7 @@ def _outside(found: Ranks) -> Iterable[str]:
     if found.outside_rank is not None and found.outside_share >= _WORTH_A_WORD:
         waits = "which waits" if len(found.rows) == 2 else "and they wait"
         yield (
-            f"Outside its training iterations (validation, checkpoints, start of passes), rank {found.outside_rank} "
+            f"Between its training iterations (validation, checkpoints, start of passes), rank {found.outside_rank} "
             f"spends {seconds(found.outside_s)} more than {_others(found)}, {waits} meanwhile: "
             f"{percent(found.outside_share)} of the time of these steps and of what is between them."
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pipebench.host.machine import FOREIGN_LIMIT, STEAL_LIMIT
+from pipebench.host.machine import FOREIGN_LIMIT
 from pipebench.render import reads, watch_account, watch_details, watch_drilled
 from pipebench.render.batches import contents
 from pipebench.render.cells import LEAST_CONFIDENCE, Table, over_live, spoken
@@ -27,6 +27,7 @@ _SMALLEST_SHARE = 0.0005
 _LARGE_PART = 0.10  # of the wait
 _WORTH_A_WORD = 0.005  # of an iteration
 _NEARLY_ALL = 0.995
+_STOLEN = 0.05  # cores that the hypervisor withheld: less changes no share that is told
 _CONSIDERABLE = 0.5  # of a core, used by others
 _NAME = 28  # columns of a stage's name in a sentence
 _AFTER_NOTES = 50  # in the order in which a short page leaves parts out
@@ -269,7 +270,7 @@ def others(result: WatchResult, full: bool, *, brief: bool = False) -> list[Spar
     used = result.host
     if used is None or used.foreign_cores is None or not result.loaders:
         return []
-    withheld = (used.stolen_cores or 0.0) > STEAL_LIMIT
+    withheld = (used.stolen_cores or 0.0) > _STOLEN
     much = used.foreign_cores > FOREIGN_LIMIT or withheld
     if not (full or much):
         return []

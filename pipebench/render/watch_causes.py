@@ -83,6 +83,10 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
     more = setting("num_workers", values.get("made_by", ""), f"{2 if 'by_thread' in values else 1} or more")
     if "kept_open" in values:
         more = "Workers that each open the file or connection themselves"
+    if "own_processes" in values:
+        own = " Its dataset starts processes of its own, which a worker may not: more of these may help (not tried)."
+        made = f"Loader {one.loader} has no workers: making batches inside the loop took {part}{stage_named(values)}."
+        return f"{made}{own}"
     if "by_thread" in values:
         return (
             f"Waiting for batches took {part}: loader {one.loader} has no workers, and one thread beside the loop "

@@ -180,7 +180,8 @@ def host(used: HostUse, usable_cores: float) -> Iterable[str]:
             f"{size(used.script_pss_bytes)} in the script's own process."
         )
     elif used.script_pss_bytes is not None:
-        yield f"Memory: {size(used.script_pss_bytes)} in the script's own process. No look met its workers."
+        own = size(used.script_pss_bytes)
+        yield f"Memory: {own} in the script's own process. Its workers ended before they were measured."
     if used.shared_memory_bytes is not None and used.shared_memory_size_bytes:
         yield (
             f"/dev/shm: {size(used.shared_memory_bytes)} of {size(used.shared_memory_size_bytes)} in use; "

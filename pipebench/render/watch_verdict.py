@@ -74,6 +74,8 @@ def _of(found: Verdict) -> str:
 
 def _which(found: Verdict) -> str:
     """Names the loader of the verdict, if the script has several."""
+    if found.of_all and found.dataset:
+        return f"The largest part of that is for {_of(found)}. "
     return f"This is {_of(found)}. " if found.loaders > 1 and found.dataset else ""
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pipebench.render.cells import spoken
 from pipebench.render.frameworks import setting
 from pipebench.results.next_move import Lacking, NextMove
-from pipebench.units import counted, seconds
+from pipebench.units import counted, percent, seconds
 
 SOME_CORES = 0.05  # fewer are not mentioned
 MANY_CORES = 0.25  # more workers get a larger share of the cores that others use
 _WORTH = 1.05  # a smaller speed-up hardly helps
+_ALWAYS = 0.9  # of the time: workers that are busy for so long never rest
 DIVIDE = (
     " First let each worker give its own part: nothing in the dataset's code asks for the worker (get_worker_info), so "
     "each would give all samples."
@@ -24,7 +25,7 @@ OPEN_FIRST = (
 def _first_workers(move: NextMove) -> str:
     to = f"to {move.to_workers}" if move.to_workers else "to 1 or more"
     return (
-        f"set {setting('num_workers', move.made_by)} {to}{_besides(move)}{_if_divisible(move)}. Now loading and the "
+        f"set {_num_workers(move)} {to}{_besides(move)}{_if_divisible(move)}. Now loading and the "
         f"loop's own work take turns, and {move.usable_cores:g} cores are usable.{_foreseen(move)}"
     )
 
@@ -42,15 +43,23 @@ def _besides(move: NextMove) -> str:
 
 def _more_workers(move: NextMove) -> str:
     to = f"from {move.workers} to {move.to_workers}" if move.to_workers else f"above {move.workers}"
+    always = move.workers_busy is None or move.workers_busy >= _ALWAYS
+    busy = "always busy" if always else f"busy {percent(move.workers_busy or 0.0)} of the time"
     return (
-        f"raise {setting('num_workers', move.made_by)} {to}{_if_divisible(move)}. The workers are always busy. Of "
+        f"raise {_num_workers(move)} {to}{_if_divisible(move)}. The workers are {busy}. Of "
         f"{move.usable_cores:g} usable core{'' if move.usable_cores == 1 else 's'}, {_uses(move)}.{_foreseen(move)}"
     )
 
 
+def _num_workers(move: NextMove) -> str:
+    """The setting, and of which loader where the script has several."""
+    of = "" if move.of_loader is None else f" of loader {move.of_loader}"
+    return f"{setting('num_workers', move.made_by)}{of}"
+
+
 def _for_thread(move: NextMove) -> str:
     return (
-        f"set {setting('num_workers', move.made_by)} to {move.to_workers} or more. Now one thread beside the loop "
+        f"set {_num_workers(move)} to {move.to_workers} or more. Now one thread beside the loop "
         f"makes all batches, on {move.usable_cores:g} usable cores."
     )
 
@@ -64,7 +73,7 @@ def shortly(move: NextMove) -> str:
     """More workers, in a few words ("": this is no such move)."""
     if move.action not in OF_WORKERS:
         return ""
-    change = f"set {setting('num_workers', move.made_by)} to {move.to_workers or f'more than {move.workers}'}"
+    change = f"set {_num_workers(move)} to {move.to_workers or f'more than {move.workers}'}"
     change += _besides(move)
     divide = DIVIDE if move.undivided and move.to_workers != 1 else ""
     if move.fair is None:
@@ -79,7 +88,7 @@ def _if_divisible(move: NextMove) -> str:
     if move.shards != 0 or move.undivided or max(move.workers, move.to_workers or 0) < 2:
         return ""
     parts = f"at least {move.to_workers}" if move.to_workers else "as many"
-    return f", if its stream has {parts} parts"
+    return f", if its stream has {parts} parts (files, shards) and divides them among the workers"
 
 
 def _foreseen(move: NextMove) -> str:
@@ -88,13 +97,19 @@ def _foreseen(move: NextMove) -> str:
     wanted, others = (move.cores_used or 0.0) + move.wanted_cores, (move.foreign_cores or 0.0) >= MANY_CORES
     where = " Without other processes, the loop is" if _quiet(move) else " The loop is"
     said = [f"{where} predicted to be {spoken(move.fair)} as fast{_of_passes(move)}; {_not_tried(move)}."]
+    held_up = move.alone is not None and move.fair.speedup < _WORTH <= move.alone.speedup
+    if held_up and move.alone is not None:
+        said = [
+            f" Without the other processes, the loop is predicted to be {spoken(move.alone)} as fast{_of_passes(move)},"
+            f" and beside them {spoken(move.fair)}; {_not_tried(move)}."
+        ]
     if move.workers and wanted < move.workers / 2:
         said.append(" The workers mostly wait: this assumes that what they wait for serves more of them, too.")
     if _quiet(move):
         said.append(" What it may gain more beside them would be taken from them.")
     elif others and wanted >= MANY_CORES:
         said.append(" Part of that would be taken from other processes.")
-    return "".join(said) + _alone(move)
+    return "".join(said) + ("" if held_up else _alone(move))
 
 
 def _quiet(move: NextMove) -> bool:
@@ -119,6 +134,8 @@ _LACKING: dict[Lacking, str] = {
     "shared-memory": "/dev/shm has no room for the batches of more workers.",
     "descriptors": "The script may not open as many files as the batches of more workers need.",
     "memory": "More workers would take more than half of the free memory.",
+    "starts": "More workers would take longer to start than they save in a pass.",
+    "processes": "Its dataset starts processes of its own, which a worker may not: more of these may help (not tried).",
 }
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from pipebench.results.drilled import NeedlessCall, Runs
 from pipebench.stats import Speedup
 
-Lacking = Literal["shards", "batches", "shared-memory", "descriptors", "memory"]
+Lacking = Literal["shards", "batches", "shared-memory", "descriptors", "memory", "starts", "processes"]
 """What more workers would have too little of: shards of a stream, batches of a pass, memory and so on."""
 
 
@@ -58,6 +58,7 @@ class NextMove:
     lines are slow by the same, and the share is that of all.
 
     "mend-worker": `worker` takes `slower` times as long for a sample as the others, most of it in `slow_part`.
+    More workers: the present ones are busy for `workers_busy` of the time. Of several loaders, `of_loader` is meant.
     """
 
     action: Literal[
@@ -126,6 +127,8 @@ class NextMove:
     worker: int = 0
     slower: float = 0.0
     slow_part: Literal["computes", "no-core", "blocked"] = "blocked"
+    workers_busy: float | None = None
+    of_loader: int | None = None
 
     @property
     def fair(self) -> Speedup | None:

@@ -157,6 +157,7 @@ class LoaderResult:
     do not train. `content`: what its batches hold. `undivided`: nothing in the code of an iterable dataset asks for the
     worker. `shards`: so many workers get samples of its stream (0: it does not say how many; None: it is no stream).
     `single`: as in Verdict. `kept_open`: its samples are read from a file or connection that forks would share.
+    `own_processes`: it has no workers, and its dataset starts processes of its own, which workers may not.
 
     `training` says that a backward pass or an optimiser's step ran inside its iterations. `startup_s` is the time in
     the first pass from the start of the iterator's construction to the first batch. `later_startup_s` is the mean of
@@ -206,6 +207,7 @@ class LoaderResult:
     shards: int | None = None
     remade: Literal["same", "alike", "other"] = "same"
     kept_open: bool = False
+    own_processes: bool = False
 
     @property
     def wait_share(self) -> float:
@@ -238,7 +240,8 @@ class Verdict:
     batch that the feeder thread of a worker pickles, and that the worker makes the batch. `by_thread`: the loader has
     no workers, and a thread beside the loop iterates it. `elsewhere`: nothing was watched in a block, because its
     process was watched already. `torch` and `lacks` are set if nothing was watched because this version of torch lacks
-    these names. `trains`: a loop of the script trains.
+    these names. `trains`: a loop of the script trains. `of_all`: the iteration and its wait are the means of several
+    loaders' loops, and `loader` is the one that is waited for longest.
     """
 
     limit: Literal["data", "training", "nothing-watched", "no-iteration", "no-such-loader", "no-loader", "not-followed"]
@@ -276,6 +279,7 @@ class Verdict:
     warmup_iterations: int = 0
     start_iterations: int = 0
     trains: bool = True
+    of_all: bool = False
 
 
 ONE_OF_RANKS = "one-of-ranks"

@@ -71,6 +71,7 @@ def loader_result(run: Run, described: LoaderFound) -> LoaderResult:
         content=content(one.content for one in sums),
         undivided=described.undivided,
         shards=described.shards,
+        own_processes=described.own_processes,
         kept_open=any(one.loader == number for process in run.processes for one in process.of(KeptOpen)),
     )
 

@@ -23,6 +23,7 @@ from pipebench.watch.record.lines import LoaderFound
 from pipebench.watch.record.sample_calls import LineRuns
 
 _MANY = 100  # runs
+_FEW_LOOKS = 2  # one look does not tell whether each sample has as many
 _OF_SAMPLE = 8  # runs for each sample of a batch: fewer may be one for each sample
 _SMALL_S, _TINY_S = 40e-6, 8e-6  # of one: what takes longer may work on many elements, or be all of a sample
 _NUMBERS, _SPLIT = re.compile(r"\b(?:float|int)\(|\bmap\(\s*(?:float|int)\b"), re.compile(r"\.split\(|\bcsv\.reader\(")
@@ -75,7 +76,8 @@ def counts_of(run: Run, loader: int) -> Counts:
         for place, seen in counts.items():
             times = sum(runs for runs, _ in seen) / len(looks)  # in the others, it did not run
             each = fmean(one.spent_ns / runs for runs, one in seen) / 1e9
-            differ = len(seen) < len(looks) or len({runs for runs, _ in seen}) > 1
+            once = len(looks) < _FEW_LOOKS and times < _MANY
+            differ = once or len(seen) < len(looks) or len({runs for runs, _ in seen}) > 1
             sure: Sure = "more than" if not all(one.whole for _, one in seen) else "about" if differ else ""
             runs = Runs(round(times), per, sure, each)
             found[per][place] = _with(found[per].get(place), runs)

@@ -14,6 +14,8 @@ _NAME = r"(?i:(?<![a-z])r?(?:lock|mutex|semaphore)s?(?![a-z]))|(?<!File)Lock\b"
 _WAITS = re.compile(rf"^with\s[^#]*(?:{_NAME})[^#]*:$|(?:{_NAME})\w*(?:\(\))?\.acquire\(|\b(?:flock|lockf)\(")
 _TEXTS = re.compile(r"""'[^']*'|"[^"]*"|#.*""")
 _GIVES_BACK = ("__exit__", "release")
+# A call that waits for one, whatever else the line does: `multiprocessing`, its managers, and the package filelock.
+_CALLS = re.compile(r"\b(?:SemLock\.(?:__enter__|acquire)|AcquirerProxy\.\w+|\w*FileLock\.(?:__enter__|acquire))$")
 
 
 class AtLock(NamedTuple):
@@ -35,6 +37,6 @@ def at_lock(rows: Iterable[DrilledRow], loader: int) -> AtLock | None:
         for row in rows
         for line in row.lines
         if row.loader == loader and row.worker_share * line.low >= _LEAST
-        if waits_for_lock(line.text) and not line.calls.endswith(_GIVES_BACK)
+        if _CALLS.search(line.calls) or (waits_for_lock(line.text) and not line.calls.endswith(_GIVES_BACK))
     ]
     return max(found, key=lambda one: one.share, default=None)

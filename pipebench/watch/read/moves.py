@@ -23,6 +23,7 @@ from pipebench.watch.read.known_move import with_known_line
 from pipebench.watch.record.media import kind_of_stage
 
 BUSY = 0.90
+_BUSY_ASLEEP = 0.8  # of workers that mostly wait: as in the causes
 FEW = 8  # batches and iterations: fewer do not show how they scatter
 _WORTH = 1.05  # a predicted speed-up that is worth naming
 _OF_OTHERS = 0.5  # of a core, used by others: then what a change brings depends on them
@@ -85,7 +86,7 @@ def next_move(result: WatchResult, main: LoaderResult) -> NextMove | None:
         return _first_workers(result, main, stage)
     if (slow := slow_hand_off(result, main)) is not None:
         return _cheaper_hand_off(result, main, *slow)
-    if busy(workers) < BUSY:
+    if busy(workers) < (_BUSY_ASLEEP if _rest(workers) >= _MOSTLY else BUSY):
         return None
     return _of_busy_workers(result, main, stage, workers)
 
@@ -102,11 +103,14 @@ def _of_busy_workers(
     used = NextMove(
         "make-stage-cheaper", result.usable_cores, main.workers, on_cpu, script_cores=main.script_cores,
         sibling_cores=siblings, wanted_cores=waited_for(workers), lacks=lacking(result, main),
+        workers_busy=busy(workers),
     )  # fmt: skip
     if used.lacks is not None:
         return _of_stage(used, main, stage, foreign)
     if foreign_known(result) or not _kept_waiting(result, main, workers):
         used = _with_prediction(used, result, main, foreign)
+    if used.lacks is not None:
+        return _of_stage(used, main, stage, foreign)
     if used.predicted is not None:
         of_ranks = _of_all_ranks(used.predicted, result.host, on_cpu + _of_script(main.script_cores))
         used = replace(used, predicted=of_ranks)
@@ -139,14 +143,23 @@ def _with_prediction(move: NextMove, result: WatchResult, main: LoaderResult, fo
     if passport is None:
         return move
     many = (foreign if foreign_known(result) else passport.others) >= _OF_OTHERS
-    found = more_workers(passport, room_of(result, main), beside_others=not many)
+    start_s = start_of_one_s(main, result.usable_cores)
+    found = more_workers(passport, room_of(result, main), beside_others=not many, start_s=start_s)
     if found is None:
-        return move
+        return replace(move, lacks="starts") if start_s and move.lacks is None else move
     costs, (workers, predicted) = passport.costs, found
     ahead = costs.prefetch_factor
     beside, alone = (foreseen(passport, workers, ahead), predicted) if many else (predicted, None)
     in_passes, on_device = short_pass(costs, workers, ahead), costs.device_s > 0
     return replace(move, to_workers=workers, predicted=beside, alone=alone, pass_batches=in_passes, on_device=on_device)
+
+
+def start_of_one_s(main: LoaderResult, cores: float) -> float:
+    """How long a core works to start one worker that is not forked, in each pass: it imports the script's modules."""
+    took_s = main.startup_s if main.later_startup_s is None else main.later_startup_s
+    if main.start_method == "fork" or not main.workers or took_s is None:
+        return 0.0
+    return took_s * min(cores, main.workers) / main.workers
 
 
 def lacking(result: WatchResult, main: LoaderResult) -> Lacking | None:
@@ -188,6 +201,8 @@ def _gains(predicted: Speedup | None) -> bool:
 
 def _first_workers(result: WatchResult, main: LoaderResult, stage: StageResult) -> NextMove | None:
     """Workers, if a batch takes longer to make than to hand over, and there is a core for them or a certain gain."""
+    if main.own_processes:
+        return _of_stage(NextMove("make-stage-cheaper", result.usable_cores, lacks="processes"), main, stage)
     parts = {one.part: one.s_per_iteration for one in result.wait_parts}
     made_s = parts.get("make-batch", main.wait_s_per_iteration or 0.0)
     if parts.get("wait-for-worker", 0.0) > parts.get("make-batch", 0.0):  # one thread beside the loop makes them
@@ -336,4 +351,6 @@ def in_its_words(move: NextMove | None, result: WatchResult) -> NextMove | None:
     if move.action in _AT_LOADER:
         move = replace(move, file=own.file, line=own.line)
     move = replace(move, undivided=own.undivided, shards=own.shards, kept_open=own.kept_open)
+    if len(result.loaders) > 1:
+        move = replace(move, of_loader=own.loader)
     return with_known_line(move, result, own.loader)

@@ -98,6 +98,7 @@ def _judged(
         batch_s=slow[1] if slow else None,
         by_thread=not main.workers and main.loader in beside,
         trains=any(one.training for one in result.loaders),
+        of_all=own_s is None and limit == "data" and len(_in_loop(result)) > 1,
     )
     verdict = _named(_shape(verdict, result), main, result)
     if own_s:

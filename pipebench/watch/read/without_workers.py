@@ -29,6 +29,7 @@ def no_workers(seen: Seen) -> Iterable[Cause]:
             values |= {"made_by": one.made_by} if one.made_by else {}
             values |= {"by_thread": 1} if waits else {}
             values |= {"kept_open": 1} if one.kept_open else {}
+            values |= {"own_processes": 1} if one.own_processes else {}
             values |= _besides(seen.result, one) | read_values(seen.result, one)
             spent, saved = seen.s(*rows, loader=one.loader), seen.saved(*rows, loader=one.loader)
             if not waits and _costs_more_to_hand_over(seen.result, one):

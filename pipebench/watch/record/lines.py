@@ -213,6 +213,7 @@ class LoaderFound:
     undivided: bool = False
     nested: dict[str, int] = field(default_factory=dict)
     shards: int | None = None
+    own_processes: bool = False
     sampler: str = ""
     sampler_at: CodePlace | None = None
     models: list[str] = field(default_factory=list)

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from pipebench.watch.record.lines import CodePlace, LoaderFound
-from pipebench.watch.script.dividing import shards, undivided
+from pipebench.watch.script.dividing import shards, starts_processes, undivided
 from pipebench.watch.script.held_models import held_models
 from pipebench.watch.script.made import Makers, read, within
 from pipebench.watch.script.nested_columns import nested_columns
@@ -39,6 +39,7 @@ def described(loader: Any, number: int, makers: Makers) -> LoaderFound:
         undivided=undivided(dataset, read(loader, "worker_init_fn")),
         nested=nested_columns(dataset),
         shards=shards(dataset),
+        own_processes=not workers and starts_processes(dataset),
         models=held_models(dataset) if _makes_batches(loader) else [],
         **_sampler(loader),
     )

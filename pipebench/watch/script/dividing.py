@@ -37,7 +37,11 @@ _NO_STREAMS = (
 )  # fmt: skip
 _BY_WORKER = "split_by_worker"
 _KEEP_SHARDS = {"single_node_only", "split_by_node", "_shuffle", "detshuffle"}  # stages of webdataset before that one
-_SHARED = ("multiprocessing", "queue", "socket")  # of the standard library: what one takes, no other gets
+_SHARED = ("multiprocessing", "socket")  # of the standard library: what one takes, no other gets (unlike queue.Queue)
+
+
+_PROCESSES = {"multiprocessing.pool", "concurrent.futures.process", "multiprocessing.process"}
+_POOLS = {"Pool", "ProcessPoolExecutor"}
 
 
 def undivided(dataset: Any, worker_init_fn: Any) -> bool:
@@ -54,6 +58,25 @@ def undivided(dataset: Any, worker_init_fn: Any) -> bool:
         return not any(_may_divide(one) for one in _Reached(data.Dataset).by(dataset))
     except Exception:  # a dictionary that another thread changes, say: then nothing is said
         return False
+
+
+def starts_processes(dataset: Any) -> bool:
+    """Whether the code of a dataset starts processes of its own, as of a pool: torch's workers are daemons and may not.
+
+    https://docs.python.org/3/library/multiprocessing.html#multiprocessing.Process.daemon
+    """
+    data: Any = sys.modules.get("torch.utils.data")
+    if data is None or not _PROCESSES & sys.modules.keys():
+        return False
+    try:
+        return any(_starts(one) for one in _Reached(data.Dataset).by(dataset) if isinstance(one, types.CodeType))
+    except Exception:  # a dictionary that another thread changes, say: then nothing is said
+        return False
+
+
+def _starts(code: types.CodeType) -> bool:
+    names = set(code.co_names)
+    return bool(names & _POOLS) or {"Process", "start"} <= names
 
 
 def shards(dataset: Any) -> int | None:

@@ -18,7 +18,7 @@ OWN = "300 MB in the script's own process."
     ("workers_mb", "said"),
     [
         (120, f"Memory: 420 MB in all processes, shared pages counted once; {OWN}"),
-        (None, f"Memory: {OWN} No look met its workers."),
+        (None, f"Memory: {OWN} Its workers ended before they were measured."),
     ],
 )
 def test_memory_of_all_processes_is_not_told_if_no_worker_was_met(workers_mb: int | None, said: str) -> None:

@@ -42,7 +42,8 @@ def test_workers_that_sleep_are_to_be_more_though_others_leave_no_core_now() -> 
     assert move.predicted.low < 1.0 < 1.3 < move.alone.speedup
     assert move.action == "raise-num-workers"
     said = next_move(move) or ""
-    assert "serves more of them, too. Without the other processes: 1." in said and "taken from" not in said
+    assert "Without the other processes, the loop is predicted to be 1." in said and "and beside them" in said
+    assert said.endswith("serves more of them, too.") and "taken from" not in said
 
 
 @pytest.mark.parametrize("foreign", [0.0, 0.4])

@@ -14,6 +14,7 @@ from pipebench.results.batches import DeviceIdle
 from pipebench.results.host_use import HostUse
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import WatchResult
+from pipebench.stats import Speedup
 from pipebench.watch.read.moves import among_ranks, in_its_words
 from pipebench.watch.read.verdict import diagnose
 
@@ -58,13 +59,61 @@ def test_where_each_shard_has_a_worker_the_stage_is_to_become_cheaper() -> None:
 
 def test_a_stream_that_does_not_say_its_parts_comes_with_a_condition() -> None:
     move, said = _move(_asleep(shards=0))
-    assert said.startswith("Next: raise num_workers from 2 to 32, if its stream has at least 32 parts. The workers are")
+    assert said.startswith("Next: raise num_workers from 2 to 32, if its stream has at least 32 parts (files, ")
     few = next_move(replace(move, to_workers=None, predicted=None)) or ""
-    assert few.startswith("Next: raise num_workers above 2, if its stream has as many parts. The")
+    assert few.startswith("Next: raise num_workers above 2, if its stream has as many parts (files, shards) and div")
     alike = next_move(replace(move, undivided=True)) or ""  # then it is to be divided first
     assert ", if its stream" not in alike and "First let each worker give its own part" in alike
     first = next_move(replace(move, action="set-num-workers", workers=0, to_workers=1)) or ""
     assert first.startswith("Next: set num_workers to 1. Now")
+
+
+@pytest.mark.parametrize(
+    ("method", "took", "to"),
+    [("fork", 20.0, 32), ("spawn", 0.05, 32), ("spawn", 2.0, 16), ("spawn", 20.0, 4), ("spawn", 200.0, None)],
+)
+def test_workers_that_start_slowly_are_fewer_or_no_step(method: str, took: float, to: int | None) -> None:
+    move, said = _move(_asleep(turns=200, start_method=method, startup_s=took))
+    if to is None:
+        assert (move.action, move.lacks) == ("make-stage-cheaper", "starts")
+        assert said.endswith("More workers would take longer to start than they save in a pass.")
+    else:
+        assert (move.action, move.to_workers) == ("raise-num-workers", to)
+
+
+def test_a_dataset_with_processes_of_its_own_gets_no_workers() -> None:
+    run = result(loader(workers=0, own_processes=True, sample_s=0.005), cores=8.0, costs=(replace(SLEEPS, workers=0),))
+    move, said = _move(run)
+    assert (move.action, move.lacks) == ("make-stage-cheaper", "processes")
+    assert said.endswith(
+        "Its dataset starts processes of its own, which a worker may not: more of these may help (not tried)."
+    )
+
+
+def test_workers_that_mostly_wait_need_not_be_busy_all_the_time() -> None:
+    rest = tuple(replace(one, busy_share=0.85) for one in SLEEPING)
+    move, said = _move(_asleep(workers=rest))
+    assert move.action == "raise-num-workers" and "The workers are busy 85 % of the time. Of" in said
+    computing = tuple(replace(one, busy_share=0.85) for one in COMPUTING)
+    assert diagnose(_asleep(workers=computing))[1] is None
+
+
+def test_of_several_loaders_the_one_that_is_meant_is_named() -> None:
+    run = _asleep()
+    other = replace(run.loaders[0], loader=2)
+    assert _move(replace(run, loaders=(*run.loaders, other)))[1].startswith(
+        "Next: raise num_workers of loader 1 from 2"
+    )
+
+
+def test_what_is_gained_only_without_other_processes_is_said_first() -> None:
+    move, _ = _move(_asleep())
+    slow, alone = Speedup(1.01, 0.8, 1.3, 0.95), Speedup(1.53, 1.2, 2.0, 0.95)
+    said = next_move(replace(move, predicted=slow, alone=alone)) or ""
+    assert (
+        "Without the other processes, the loop is predicted to be 1.53× (1.20–2.00) as fast, and beside them 1.01×"
+        in said
+    )
 
 
 def test_of_short_passes_each_begin_counts_and_each_batch_has_one_worker_at_most() -> None:

@@ -48,6 +48,12 @@ def test_a_lock_is_the_cause_and_more_workers_are_no_step(no_core: int, monkeypa
     assert "without the lock they share (Archive.read, train.py:11)" in text and "num_workers" not in text
 
 
+def test_a_lock_that_shares_its_line_with_the_work_is_known_by_what_the_line_calls() -> None:
+    one_line = "with self.lock: time.sleep(.010)"
+    assert at_lock([_row(text=one_line)], 1) is not None
+    assert at_lock([_row(text=one_line, calls="")], 1) is None
+
+
 def test_it_saves_no_more_than_the_loop_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     found = _account(monkeypatch, _row(row=0.99, share=0.98, off=0.01)).causes[0]
     assert found.recoverable_s == pytest.approx(0.9)
@@ -62,7 +68,7 @@ def test_one_worker_waits_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     "row",
     [
         _row(calls="multiprocessing.SemLock.__exit__"),  # it lets others work
-        _row(text="raw = self.blocks[i]"),
+        _row(text="raw = self.blocks[i]", calls="numpy.take"),
         _row(off=0.4),  # it may be little
         _row(row=0.1),
         _row(loader=2),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
 import importlib
 import multiprocessing
 import os
+import queue
 import random
 import sys
+import threading
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +23,7 @@ import torch.utils.data as torch_data
 import webdataset
 from torch.utils.data import ChainDataset, Dataset, IterableDataset, get_worker_info
 
-from pipebench.watch.script.dividing import shards, undivided
+from pipebench.watch.script.dividing import shards, starts_processes, undivided
 
 
 class Files(IterableDataset[Any]):
@@ -46,6 +49,34 @@ class Divided(Files):
     def __iter__(self) -> Iterator[Any]:
         info: Any = get_worker_info()
         yield from self.files[info.id :: info.num_workers]
+
+
+class Threaded(Files):
+    def __iter__(self) -> Iterator[Any]:
+        ready: queue.Queue[Any] = queue.Queue(8)
+        for name in self.files:
+            threading.Thread(target=lambda name=name: ready.put(self.load(name))).start()
+        return (ready.get() for _ in self.files)
+
+
+class Pooled(Files):
+    def __iter__(self) -> Iterator[Any]:
+        with multiprocessing.Pool(2) as pool:
+            yield from pool.imap(int, self.files)
+
+
+class InFutures(Dataset[Any]):
+    def __init__(self) -> None:
+        self.pool = concurrent.futures.ProcessPoolExecutor(2)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.pool.submit(int, "1").result()
+
+
+class Started(Dataset[Any]):
+    def __getitem__(self, index: int) -> Any:
+        multiprocessing.Process(target=print).start()
+        return index
 
 
 def _part() -> slice:
@@ -208,6 +239,18 @@ def _wds() -> Any:
 )
 def test_workers_give_all_samples_where_nothing_asks_for_the_worker(dataset: Any, init: Any, alike: bool) -> None:
     assert undivided(dataset, init) is alike
+
+
+def test_a_queue_of_threads_is_copied_to_each_worker() -> None:
+    assert undivided(Threaded(), None)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "starts"),
+    [(Pooled, True), (InFutures, True), (Started, True), (Files, False), (Threaded, False), (Divided, False)],
+)
+def test_a_dataset_that_starts_processes_of_its_own(dataset: Any, starts: bool) -> None:
+    assert starts_processes(dataset.__new__(dataset)) is starts
 
 
 def test_a_function_that_is_timed_counts_as_it_is_without(monkeypatch: pytest.MonkeyPatch) -> None:
