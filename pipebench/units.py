@@ -183,10 +183,14 @@ def called_at(function: str, by: str, file: str, line: int) -> str:
 
     >>> called_at("rank", "", "/me/train.py", 50), called_at("rank", "evaluate", "/me/train.py", 50)
     ('rank, called in train.py:50', 'rank, by evaluate in train.py:50')
+    >>> called_at("await", "", "/me/train.py", 50)  # of a coroutine, in what asyncio does meanwhile
+    'await in train.py:50'
     """
     where = code_place(file, line)
     if not function:
         return where
+    if function == "await":
+        return f"await in {where}"
     return f"{printable(function)}, {f'by {printable(by)}' if by else 'called'} in {where}"
 
 

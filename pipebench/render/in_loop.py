@@ -8,6 +8,10 @@ from pipebench.results.account import LITTLE
 from pipebench.results.drilled import runs_of
 from pipebench.units import called_at, code_place, counted, percent, printable, seconds
 
+_FOR_OTHERS = {
+    1: " It waits there for other threads or processes.",
+    2: " It waits there for what else asyncio runs.",
+}
 _EVEN = " It takes as long in each iteration and needs no core, so it may be a wait for a device."
 
 
@@ -15,8 +19,8 @@ def callbacks(values: Any, part: str) -> str:
     """The sentence on callbacks and logging, which took `part`, with the place of most of it."""
     if "length" in values:
         return _length(values, part)
-    what = "" if "needed" in values else " (callbacks, logging, metrics)"
-    said = f"Work in the loop besides training{what} took {part}.{_most(values)}{_inside(values)}"
+    what = "" if "needed" in values else f" (callbacks, logging, {'waits' if 'rests' in values else 'metrics'})"
+    said = f"Work in the loop besides training{what} took {part}.{_most(values)}{_inside(values)}{_then(values)}"
     if "models" in values:
         said += " A model runs there, after the backward: for the same batch, the output of the first forward may do."
     if values.get("idle_s"):
@@ -26,6 +30,10 @@ def callbacks(values: Any, part: str) -> str:
             " It takes longer and longer through each pass, as work on a list that grows: "
             f"{seconds(values['early_s'])} of an iteration in the second fifth, and {seconds(values['late_s'])} in the "
             "last one."
+        )
+    if "for_others" in values:
+        said += (
+            " The loop also waits for what others prepare, who may work meanwhile: what less of it saves is not known."
         )
     return said + (_EVEN if "even" in values else "")
 
@@ -62,6 +70,17 @@ def full_collections(values: Any, saved_s: float, part: str) -> str:
     )
 
 
+def helped(values: Any) -> str:
+    """The sentence on threads of the script's own that make the samples; "" if there are none."""
+    if "helper" not in values:
+        return ""
+    where = f"{printable(str(values['helper']))} ({code_place(values['helper_file'], values['helper_line'])})"
+    return (
+        f" There, it waits for other threads: in {percent(values['helper_share'])} of the stack samples, some of these "
+        f"are in {where}."
+    )
+
+
 def slow_loading(values: Any) -> str:
     """The line that has most of loading, if it is known to be slow, and about what its change could save."""
     if "slow_line" not in values:
@@ -82,10 +101,10 @@ def preparing(values: Any, part: str) -> str:
     """The sentence on work on batches in the loop, before the model, or on its wait for them, which took `part`."""
     if "length" in values:
         return _length(values, part)
-    if "rests" in values:
-        return f"Waiting in the loop itself, before the model, took {part}.{_most(values)}"
-    said = f"Work on batches in the loop itself, before the model, took {part}.{_most(values)}"
-    return said + (_inside(values) if values.get("function") else "")
+    what = "Waiting" if "rests" in values else "Work on batches"
+    inside = _inside(values) if values.get("function") else ""
+    others = _FOR_OTHERS.get(values.get("for_others"), "")
+    return f"{what} in the loop itself, before the model, took {part}.{_most(values)}{inside}{_then(values)}{others}"
 
 
 def python_loops(values: Any, part: str, saved_s: float | None) -> str:
@@ -114,9 +133,11 @@ def own_lines(values: Any, part: str, saved_s: float) -> str:
     """The sentence on the user's own Python before the backward, which took `part`."""
     where, _ = _PHASES[values["phase_of_lines"]]
     metric = " By its name, it keeps a metric." if "metric" in values else ""
+    waits = "rests" in values
+    what, them = ("waits of the script", "them") if waits else ("Python of the script (besides layers)", "it")
     return (
-        f"{where.capitalize()}, Python of the script (besides layers) took about {part}: {_lines(values)}.{metric} Less"
-        f" of it could save at most {seconds(saved_s)} (predicted from stack samples, not tried)."
+        f"{where.capitalize()}, {what} took about {part}: {_lines(values)}.{metric} Less of {them} could save at most "
+        f"{seconds(saved_s)} (predicted from stack samples, not tried)."
     )
 
 
@@ -134,8 +155,8 @@ _PHASES = {"forward": ("in forward", "forward"), "before-backward": ("before bac
 def _lines(values: Any) -> str:
     """The functions, with their lines, what these call, and their shares of the phase."""
     _, phase = _PHASES[values["phase_of_lines"]]
-    told = [_of_phase(values, end) for end in ("", "2") if f"line{end}" in values]
-    return f"{' and '.join(told)} of {phase}"
+    told = [_of_phase(values, end) for end in ("", "2", "3") if f"line{end}" in values]
+    return f"{' and '.join(filter(None, (', '.join(told[:-1]), told[-1])))} of {phase}"
 
 
 def _of_phase(values: Any, end: str) -> str:
@@ -253,7 +274,16 @@ def _most(values: Any) -> str:
     if not values.get("line"):
         return ""
     where = called_at(values.get("function", ""), values.get("by", ""), values["file"], values["line"])
-    return f" {'The largest part' if 'less' in values else 'Most'} of it: {where}."
+    own = f" (about {seconds(values['part_s'])}, by stack samples)" if "part_s" in values else ""
+    return f" {'The largest part' if 'less' in values else 'Most'} of it: {where}{own}."
+
+
+def _then(values: Any) -> str:
+    """The sentence on a second place of such work; "" if there is none."""
+    if not values.get("line2"):
+        return ""
+    where = called_at(values.get("function2", ""), values.get("by2", ""), values["file2"], values["line2"])
+    return f" Then {where} (about {seconds(values['part2_s'])})."
 
 
 def _inside(values: Any) -> str:

@@ -8,7 +8,7 @@ from pipebench.render import in_loop
 from pipebench.render.frameworks import made_anew, setting
 from pipebench.render.watch_notes import keeps_graphs
 from pipebench.results.account import LITTLE, Cause
-from pipebench.units import counted, seconds
+from pipebench.units import code_place, counted, printable, seconds
 
 
 def saving(one: Cause, change: str, how_sure: str = "about") -> str:
@@ -25,6 +25,10 @@ def start_up(one: Cause, values: Any, part: str) -> str:
     began = f"Starting {how}, {its} first batches and {its} end took {part}: {passes} over loader {one.loader}{inside}."
     if "always_anew" in values:
         began += " Its library starts workers anew in each pass, also with persistent_workers=True."
+    if "init" in values:
+        place = f", {code_place(values['init_file'], values['init_line'])}" if "init_line" in values else ""
+        init = printable(str(values["init"]))
+        began += f" In each of these workers, {init} (worker_init_fn{place}) took {seconds(values['init_s'])}."
     return began + _kept(one, values) + (_begun_anew(one, values) if "more_s" in values else "")
 
 

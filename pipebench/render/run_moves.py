@@ -49,9 +49,16 @@ GROWS = (
 IN_WORKERS = "make batches in the workers of a DataLoader (num_workers={}), beside the training"
 
 
+def _took(move: NextMove) -> str:
+    """What the work takes that a move names, where that is known apart from other such work."""
+    if move.part_s is None:
+        return f"{seconds(move.took_s or 0.0)} of the run"
+    return f"about {seconds(move.part_s)} of the run (all such work: {seconds(move.took_s or 0.0)})"
+
+
 def _batches(move: NextMove) -> str:
     """Of a loop that takes batches from no loader."""
-    took = f"{seconds(move.took_s or 0.0)} of the run"
+    took = _took(move)
     if move.rests:
         return (
             f"let a source have each batch ready when the loop wants it{at(move)}: a faster one, or one that works "
@@ -98,7 +105,7 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
     ),
     "do-less-in-the-loop": lambda move: (
         f"do the work besides training{_called(move)} {in_other_ways(move.rests, move.needed)}. "
-        f"Now it takes {seconds(move.took_s or 0.0)} of the run{f'. {GROWS}' if move.grows else ''}"
+        f"Now it takes {_took(move)}{f'. {GROWS}' if move.grows else ''}"
     ),
     "do-less-in-validation": lambda move: (
         f"in the loops that do not train, do the work besides the model{at(move)} at less cost, or less often. Now it "
@@ -129,8 +136,11 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
     ),
     "collect-less": lambda move: f"call gc.collect() less often, such as once between passes{at(move)}",
     "less-python": lambda move: (
-        f"do the Python work before backward{at(move)} less often, or in one operation on a tensor or an array that "
-        f"is kept. Such work takes about {seconds(move.took_s or 0.0)} of the run"
+        f"let the loop wait less before backward{at(move)}: do several of these at once, or begin them earlier, in a "
+        f"thread or a process beside the loop. Such waits take about {seconds(move.took_s or 0.0)} of the run"
+        if move.rests
+        else f"do the Python work before backward{at(move)} less often, or in one operation on a tensor or an array "
+        f"that is kept. Such work takes about {seconds(move.took_s or 0.0)} of the run"
     ),
     "more-threads": lambda move: (
         f"let torch use {move.to_workers} threads in the script's own process: torch.set_num_threads({move.to_workers})"

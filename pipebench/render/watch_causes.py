@@ -35,7 +35,7 @@ def _sampler(one: Cause, values: Any, part: str) -> str:
 def _in_workers(values: Any) -> str:
     if "length" in values:
         return in_loop.done_otherwise(values)
-    if "rests" in values:
+    if "rests" in values and "no_loader" in values:
         return "A source that has each batch ready by then (a faster one, or one that works further ahead)"
     where = "Doing it in the workers (in the dataset, or in collate_fn)"
     more, threads = values.get("more_workers"), values.get("to_threads")
@@ -47,9 +47,10 @@ def _in_workers(values: Any) -> str:
 def _prepared(one: Cause, values: Any) -> str:
     """What could be saved of batches that a loop makes itself, or makes ready."""
     workers = float(values.get("workers_s", one.saving_s))
-    if "rests" in values or "length" in values or ("no_loader" not in values and workers >= _NEARLY_ALL * one.s):
+    no_loader, waits = "no_loader" in values, "rests" in values
+    if "length" in values or (waits if no_loader else workers >= _NEARLY_ALL * one.s):
         return saving(one, _in_workers(values))
-    said = f" Making it cheaper could save up to {seconds(one.s)}"
+    said = f" Making it {'shorter' if waits else 'cheaper'} could save up to {seconds(one.s)}"
     if "no_loader" not in values:
         return saving(replace(one, recoverable_s=workers), _in_workers(values)) + f"{said} (not tried)."
     if workers >= LITTLE * one.s:
@@ -102,6 +103,7 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
     )
     return (
         f"Loader {one.loader} has no workers: making batches inside the loop took {part}{stage_named(values)}."
+        + in_loop.helped(values)
         + reads.said(values)
         + in_loop.slow_loading(values)
         + (f"{by_workers} (predicted, not tried)." if saved >= _WORTH * one.s else "")

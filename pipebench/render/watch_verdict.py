@@ -126,6 +126,12 @@ def _no_loader(found: Verdict) -> str:
 
 
 def _not_followed(found: Verdict) -> str:
+    if found.wait_share:
+        return (
+            f"The training loop waits before the model for {percent(found.wait_share)} of each iteration. Whether it "
+            f"waits for {_of(found)} is not known: that is iterated in a background thread, and the way of its batches "
+            "to the training loop was not seen."
+        )
     return (
         f"Whether training waits for data is not known: {_of(found)} is iterated in a background thread, and the way "
         "of its batches to the training loop was not seen."

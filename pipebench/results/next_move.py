@@ -46,7 +46,8 @@ class NextMove:
     `function`, `file` and `line` are where that work is in the user's own code: of a function of theirs that is called,
     the place of the call; of a setting of a loader, where this is made ("" and 0: not known). Where another function is
     called there, `by` is its name. `rests`: there, the loop needs no core, but waits. `needed`: by its name, training
-    needs what it does in each step, as an average of weights. `grows`: it takes longer and longer through each pass.
+    needs what it does in each step, as an average of weights. `part_s` of `took_s` is the part of the function that is
+    named (None: not known, or all). `grows`: it takes longer and longer through each pass.
 
     Of "make-batches-cheaper" and "do-less-before", and of "less-python" with a `title`, `line` is where most of that
     work is, and `line_share` its part of it; `to_workers` is set if workers of a DataLoader would save much of it.
@@ -124,6 +125,7 @@ class NextMove:
     alike: bool = False
     needless: NeedlessCall | None = None
     by: str = ""
+    part_s: float | None = None
     worker: int = 0
     slower: float = 0.0
     slow_part: Literal["computes", "no-core", "blocked"] = "blocked"

@@ -223,6 +223,7 @@ class Verdict:
     "nothing-watched", "no-iteration" and "no-such-loader" say that there is nothing to judge; with the last,
     `loaders` is how many loaders the script iterated. "no-loader" says that the loop trains without one.
     "not-followed" says that another thread iterates the loader, and that its way to the training loop was not seen.
+    Then `wait_share` is what the loop waits before the model, whatever for (0: not known).
     With "no-iteration", `batches` and `samples` were made in so many `passes`, the first one after `startup_s` (the
     mean of the passes). Or `warmup_iterations` were all that there were, or `start_iterations` were: workers had made
     the batches of these as they started. `single`: each pass had one batch, with

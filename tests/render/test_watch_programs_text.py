@@ -83,6 +83,11 @@ def test_a_loader_in_a_background_thread_that_was_not_followed() -> None:
         "Whether training waits for data is not known: loader 1 (Photos, train.py:31) is iterated in a background "
         "thread, and the way of its batches to the training loop was not seen."
     )
+    assert verdict(replace(found, wait_share=0.6)) == (
+        "The training loop waits before the model for 60 % of each iteration. Whether it waits for loader 1 (Photos, "
+        "train.py:31) is not known: that is iterated in a background thread, and the way of its batches to the "
+        "training loop was not seen."
+    )
 
 
 def test_the_place_and_the_repetitions_of_a_loader() -> None:

@@ -16,6 +16,7 @@ from pipebench.watch.record.lines import Moment, NotRecognised, SpanNotFound
 from pipebench.watch.record.patches import AfterImport
 from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.script.backward import watched_backward
+from pipebench.watch.script.forks import goes_on_after_forks
 from pipebench.watch.script.iterators import (
     DATALOADER,
     TORCHDATA,
@@ -133,6 +134,7 @@ class WatchedScript:
             self.looker = LoopLooker(self.recording, RARELY_S)
             self._looks_by(self.looker)
             self.looker.collected.install(self.recording.patches)
+            goes_on_after_forks(self.looker.go_on, self.recording)
             self.loop.without_loader, self.loop.at_backward = self.looker.stepped, self.looker.at_backward
             watch_next(self.looker, self.recording.patches, module._BaseDataLoaderIter, self._number_of)
         watch_dataloader(self.loaders, module)
@@ -141,6 +143,7 @@ class WatchedScript:
         looker.before_first = self.start_looker.end
         looker.early, looker.gradients = self.loop.early, self.loop.gradients
         looker.trains, looker.again = self.loop.trains.__contains__, self.loop.again
+        looker.on_host = self.loop.device.on_host
         self.loop.gradients.walks = True
 
     def _number_of(self, iterator: Any) -> int | None:

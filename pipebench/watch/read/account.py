@@ -18,7 +18,16 @@ from pipebench.watch.read.described import again, remade, single
 from pipebench.watch.read.device_idle import besides_share, in_waits
 from pipebench.watch.read.gather import NO_LOADER, Place, Process, Run, loaders_found
 from pipebench.watch.read.in_loop import told_apart
-from pipebench.watch.read.prepared import FORWARDS, ROW, Idle, late_share, moved, outside_ns, prepared
+from pipebench.watch.read.prepared import (
+    FORWARDS,
+    ROW,
+    Idle,
+    late_share,
+    outside_ns,
+    prepared,
+    taken_over,
+    waits_share,
+)
 from pipebench.watch.read.script_cpu import without_spinning
 from pipebench.watch.read.together import with_training
 from pipebench.watch.record.lines import LoaderFound, LoopSums, PassBegun, PassEnded
@@ -38,6 +47,7 @@ REASONS = {
 _WAITS = ("wait-for-worker", "receive", "unpickle", "pin", "make-batch", "after-loader", "send-indices", "sampler")
 _ENDING, _ANEW = START_REASONS = "persistent-workers", "one-iterator"  # what workers, or iterators, start anew for
 _ON_DEVICE = (*_WAITS, "host-to-device", "forward", "backward", "optimiser", "other")  # where CUDA runs beside the host
+_FOR_OTHERS = 0.05  # of a loop without a loader: a shorter wait for others says little of what these do meanwhile
 _STEPS = 8  # passes of one batch at least that count as steps where no loop over a loader trains
 
 
@@ -185,16 +195,19 @@ def _between_passes(spent: Spent, outside: int) -> None:
 def _with_prepared(run: Run, rows: Iterable[AccountRow], loop_s: float, idle: Idle | None) -> Iterable[AccountRow]:
     """The rows, with the part of forward that only makes batches ready as a row of its own.
 
-    What a loop without a loader does after its last step goes to the other work.
+    What a loop without a loader does after its last step goes to the other work. If it waits for others before the
+    model, these may work meanwhile: what less of that saves is not known.
     """
     rows = list(rows)
+    waits_s = sum(one.s * waits_share(run, NO_LOADER) for one in rows if one.code == "before-backward")
     late_s = sum(one.s * late_share(run, NO_LOADER) for one in rows if one.code == "before-backward")
     for one in rows:
         told = prepared(run, one.loader) if one.code in FORWARDS and one.loader is not None else None
         if told is not None:
             own = AccountRow(ROW, one.s * told.share, one.loader)
-            saves = moved(own.s, loop_s, idle) if idle is not None and not told.rests else None
-            saved_s = own.s if told.rests else None if saves is None else saves.s
+            waits = told.rests and one.loader == NO_LOADER  # then a source that has them ready by then saves all
+            saves = taken_over(told, own.s, loop_s, idle) if idle is not None and not waits else None
+            saved_s = own.s if waits else None if saves is None else saves.s
             yield own if saved_s is None else replace(own, recoverable_s=saved_s, reason="in-workers")
             one = replace(one, s=one.s - own.s)
         if one.code == "before-backward":
@@ -202,6 +215,8 @@ def _with_prepared(run: Run, rows: Iterable[AccountRow], loop_s: float, idle: Id
         if one.code == "other" and late_s:
             saved_s = (one.recoverable_s or 0.0) + late_s
             one = replace(one, s=one.s + late_s, recoverable_s=saved_s, reason="off-the-path")
+        if one.code == "other" and waits_s >= _FOR_OTHERS * loop_s:
+            one = replace(one, recoverable_s=None, reason=None)
         yield one
 
 

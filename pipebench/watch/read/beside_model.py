@@ -14,7 +14,7 @@ from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.gather import Run
 from pipebench.watch.read.in_loop import as_values, enough, innermost, surely_most
 from pipebench.watch.read.of_causes import MATTERS, Seen
-from pipebench.watch.read.own_lines import on_host
+from pipebench.watch.read.own_lines import alone
 from pipebench.watch.read.slow_line import line_inside
 from pipebench.watch.read.together import in_steps
 from pipebench.watch.record.trial_lines import LoopLooks, PlaceLooks
@@ -25,7 +25,7 @@ def beside_model(seen: Seen, row: AccountRow, one: LoaderResult | None) -> dict[
 
     `apart_s` is how long that work took. Beside a device, nobody knows: a wait for it has the same lines.
     """
-    if one is None or shares_loop(seen.run, one) or not on_host(seen, one.loader):
+    if one is None or shares_loop(seen.run, one) or not alone(seen, one.loader):
         return {}
     own = {inside.code: inside.s for inside in row.inside}
     lines = seen.run.looks(one.loader)

@@ -3,7 +3,7 @@
 Looks say in which line the loop was and what that line called. A loop that waits for a device does so in its own lines
 (`loss.item()`) or in a function that trains; callbacks and logging are functions that say so by their names. What takes
 place in some iterations only is no device's work, and neither is what needs a core. On CUDA, a wait may need a core;
-the device's own clock says whether it trained meanwhile.
+the device's own clock says whether it trained meanwhile. A script that trains on no device waits for none.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ Kind = Literal["device", "callbacks", "unsure"]
 FEWEST = 20  # looks
 _FEWEST_OF_PLACE = 6  # looks, which must be surely more than half of all
 FEWEST_TURNS = 8
+_SECOND, _FEWEST_OF_SECOND = 0.2, 5  # of all looks: a second place that is told
 _EACH = 0.8  # of the iterations in which a place that is reached in each of them would be seen by chance
 _ON_CPU = 0.5
 _SURELY_NS = 50_000_000  # ten pairs of rare looks: fewer may all have met a thread that gave up its core
 _IDLE = 0.5  # of the time, a device has no training to do: then the loop does not wait for it
 # Functions of Python's library in which a thread does nothing but wait.
-_ONLY_WAIT = frozenset({
+_FOR_OTHERS = frozenset({
     "Condition.wait", "Event.wait", "Barrier.wait", "Thread.join", "Thread._wait_for_tstate_lock", "Popen.wait",
-    "_ConnectionBase.poll", "Connection._recv", "EpollSelector.select", "SelectSelector.select", "PollSelector.select",
+    "_ConnectionBase.poll", "Connection._recv", "await",
 })  # fmt: skip
+_ONLY_WAIT = _FOR_OTHERS | {"EpollSelector.select", "SelectSelector.select", "PollSelector.select"}
 _CALLBACKS = (
     "log", "logs", "logger", "logging", "metric", "report", "track", "callback", "save", "saver", "saving",
     "checkpoint",
@@ -64,13 +66,21 @@ class Where(NamedTuple):
     by: str = ""
 
 
+class Part(NamedTuple):
+    """A place of some work, and its share of the looks at all of it."""
+
+    where: Where
+    share: float
+
+
 @dataclass(frozen=True)
 class Apart:
     """The shares of what a loop does besides waiting and training; they add up to 1.
 
     `file`, `line`, `function` and `by` are where most of the callbacks are (see `Where`), or with `less` the largest
     part of them, less than half. `rests`: there, the loop needs no core, but waits, as looks that followed each other
-    say. `models`: there, a model runs once more.
+    say. `models`: there, a model runs once more. `part` is the share of the callbacks there, and `second` is another
+    large part of them.
     """
 
     device: float
@@ -83,6 +93,13 @@ class Apart:
     less: bool = False
     rests: bool = False
     models: bool = False
+    part: float = 1.0
+    second: Part | None = None
+
+
+def on_host(lines: Sequence[LoopLooks]) -> bool:
+    """Whether the script of these lines trains on no device, so that no wait of its loops is for one."""
+    return bool(lines) and lines[-1].on_host
 
 
 def told_apart(run: Run, loader: int) -> Apart | None:
@@ -92,18 +109,44 @@ def told_apart(run: Run, loader: int) -> Apart | None:
     looks = sum(one.looks for one in places)
     if not enough(lines, looks):
         return None
-    turns, idle = sum(one.turns for one in lines), besides_share(run, loader)
+    turns, idle = sum(one.turns for one in lines), 1.0 if on_host(lines) else besides_share(run, loader)
     kinds = [(kind_of(one, turns, idle), one) for one in with_neighbours(places)]
     share = {kind: sum(one.looks for found, one in kinds if found == kind) / looks for kind, _ in kinds}
-    others = by_first_call(one for kind, one in kinds if kind != "device")
-    most = max(others, key=lambda one: one.looks, default=None)
+    callbacks = [one for kind, one in kinds if kind != "device"]
+    most = max(by_first_call(callbacks), key=lambda one: one.looks, default=None)
     shares = share.get("device", 0.0), share.get("callbacks", 0.0), share.get("unsure", 0.0)
     if most is None:
         return Apart(*shares)
-    whole = sum(one.looks for one in others)
-    where = innermost(most, [one for kind, one in kinds if kind != "device"], lines, whole)
-    less, rests = 2 * most.looks < whole, surely_rests(most)
-    return Apart(*shares, where.file, where.line, where.function, where.by, less, rests, models_run(most))
+    whole = sum(one.looks for one in callbacks)
+    first, *second = largest_parts(callbacks, lines)
+    inside = [one for one in callbacks if one.functions[:1] == most.functions[:1] and one.file == most.file]
+    rests = any(map(surely_rests, (most, max(inside, key=lambda one: one.looks))))
+    less, where = 2 * most.looks < whole, first.where
+    return Apart(
+        *shares, where.file, where.line, where.function, where.by, less, rests, models_run(most), first.share,
+        next(iter(second), None),
+    )  # fmt: skip
+
+
+def largest_parts(places: Sequence[PlaceLooks], lines: Sequence[LoopLooks]) -> list[Part]:
+    """The largest place of some work, and the second one if it is large, too, with their shares of the looks at it."""
+    rows = sorted(by_first_call(places), key=lambda one: -one.looks)
+    whole = sum(one.looks for one in rows)
+    found = []
+    for at, one in enumerate(rows[:2]):
+        where = innermost(one, places, lines, one.looks if at else whole)
+        looks = _looks_of(where, one, places)
+        if not at or (looks >= _FEWEST_OF_SECOND and looks >= _SECOND * whole):
+            found.append(Part(where, looks / whole))
+    return found
+
+
+def _looks_of(where: Where, first: PlaceLooks, places: Iterable[PlaceLooks]) -> int:
+    """The looks at the function that is named, where that is inside the `first` one; or else at that."""
+    if not where.by:
+        return first.looks
+    same = (one for one in places if (one.file, one.functions[:1]) == (first.file, first.functions[:1]))
+    return sum(one.looks for one in same if where.function in map(_named, one.functions[1 : one.own]))
 
 
 def place_besides(run: Run, loader: int) -> dict[str, str | int | float]:
@@ -116,7 +159,8 @@ def place_besides(run: Run, loader: int) -> dict[str, str | int | float]:
     places = list(with_neighbours(by_first_call(_own_lines_as_one(every))))
     looks, turns = sum(one.looks for one in places), sum(one.turns for one in lines)
     most = max(places, key=lambda one: one.looks, default=None)
-    if most is None or looks < _FEWEST_OF_PLACE or turns < FEWEST_TURNS or kind_of(most, turns) == "device":
+    idle = 1.0 if on_host(lines) else None
+    if most is None or looks < _FEWEST_OF_PLACE or turns < FEWEST_TURNS or kind_of(most, turns, idle) == "device":
         return {}
     if not surely_most(most.looks, looks):
         return {}
@@ -159,6 +203,20 @@ def as_values(file: str, line: int, function: str, by: str = "") -> dict[str, st
     return {"file": file, "line": line, **named} if line else {}
 
 
+def of_parts(first: float, second: Part | None, spent_s: float) -> dict[str, str | int | float]:
+    """The seconds of the place that is named, and the second place, as the values of a cause.
+
+    Of that one, the names have a 2 at their end. `first` is the share of the first one.
+    """
+    if first >= 1.0:
+        return {}
+    found: dict[str, str | int | float] = {"part_s": first * spent_s}
+    if second is not None:
+        values = as_values(*second.where)
+        found |= {f"{name}2": value for name, value in values.items()} | {"part2_s": second.share * spent_s}
+    return found
+
+
 def between_loops(run: Run) -> dict[str, str | int | float]:
     """Where most of the time between loops went, as the values of a cause; none if looks do not say it."""
     lines = run.looks(BETWEEN)
@@ -181,9 +239,14 @@ def _innermost(places: Sequence[PlaceLooks], looks: int) -> str:
                 inside[one.functions[deep]] += one.looks
         name, count = max(inside.items(), key=lambda one: one[1], default=("", 0))
         if not count or 2 * count < looks:
-            return found.partition(".<locals>.<")[0]
+            return _named(found)
         places = [one for one in places if one.own > deep and one.functions[deep] == name]
         deep, found = deep + 1, name
+
+
+def _named(function: str) -> str:
+    """The function that its reader knows, of what is inside it."""
+    return function.partition(".<locals>.<")[0]
 
 
 def made_between(run: Run, dataset: str) -> tuple[float, dict[str, str | int | float]]:
@@ -264,6 +327,11 @@ def surely_rests(place: PlaceLooks) -> bool:
     In a function that does nothing else, it does so for certain. A wait may be too short for such looks.
     """
     return not needs_core(place) and (place.ns >= _SURELY_NS or not _ONLY_WAIT.isdisjoint(place.functions))
+
+
+def waits_for_others(place: PlaceLooks) -> bool:
+    """Whether what is called there waits for another thread, a process or the event loop, and does nothing else."""
+    return not needs_core(place) and not _FOR_OTHERS.isdisjoint(place.functions)
 
 
 def needed_in_each(function: str) -> bool:

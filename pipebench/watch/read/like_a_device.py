@@ -7,6 +7,7 @@ from statistics import median, quantiles
 
 from pipebench.watch.read.device_idle import besides_share, in_waits
 from pipebench.watch.read.gather import Run
+from pipebench.watch.read.in_loop import on_host
 from pipebench.watch.record.lines import LoopSums
 from pipebench.watch.record.record_file import OTHER
 
@@ -20,7 +21,10 @@ def like_a_device(run: Run, loader: int) -> bool:
 
     The process's CPU time in whole iterations is the most that this work can have used. With CUDA, the device's own
     clock tells it; without that, it is always so: the host's clock does not tell a wait for the device from work.
+    Where the script trains on no device, it is never so.
     """
+    if on_host(run.looks(loader)):
+        return False
     turns = run.turns(loader)
     if in_waits(turns) is not None:
         return besides_share(run, loader) is None

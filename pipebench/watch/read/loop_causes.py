@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from pipebench.results.account import Cause
 from pipebench.watch.read.collectives import other_alone_s
 from pipebench.watch.read.full_collections import collected_s
 from pipebench.watch.read.gather import NO_LOADER, Run
 from pipebench.watch.read.growing import grown_in_passes
-from pipebench.watch.read.in_loop import Apart, as_values, needed_in_each, place_besides
+from pipebench.watch.read.in_loop import Apart, as_values, needed_in_each, of_parts, place_besides
 from pipebench.watch.read.like_a_device import like_a_device
-from pipebench.watch.read.line_runs import counts_of
 from pipebench.watch.read.moves import threads_beside
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.own_lines import seen_in_forward
-from pipebench.watch.read.prepared import ROW, idle_of, moved, prepared
-from pipebench.watch.read.slow_line import line_inside, slow_line
+from pipebench.watch.read.prepared import ROW, Prepared, idle_of, prepared, taken_over, waits_share
+from pipebench.watch.read.slow_line import line_before, line_inside
 from pipebench.watch.read.small_batches import of_few_samples
 from pipebench.watch.record.program_lines import GradientRows, LastLayerWork, LeftOn
 from pipebench.watch.record.record_file import BACKWARD, FORWARD, OPTIMISER
@@ -93,8 +93,10 @@ def callbacks(seen: Seen) -> Iterable[Cause]:
     if seen.besides_s and (saved or 0.0) < MATTERS * seen.loops_s:
         return
     apart = [(s, told) for s, told in seen.apart if told is not None]
+    awaits: dict[str, float] = {"for_others": 1} if saved is None and waits_share(seen.run, NO_LOADER) else {}
     if apart and len(apart) == len(seen.apart):
-        yield from _called(seen, apart, saved)
+        for one in _called(seen, apart, saved):
+            yield replace(one, recoverable_s=None, values={**one.values, **awaits}) if awaits else one
         return
     even = bool(training) and all(like_a_device(seen.run, one.loader) for one in training)
     if training:
@@ -102,7 +104,7 @@ def callbacks(seen: Seen) -> Iterable[Cause]:
         if (loader := _trains_alone(seen)) is not None and not seen.on_device:
             values |= place_besides(seen.run, loader)
             values |= _inside(seen, values)
-        values |= _through_passes(seen)
+        values |= _through_passes(seen) | awaits
         saved = None if even and seen.on_device else saved
         spent, collected = min(seen.s("other"), _alone_s(seen)), collected_s(seen)
         saved = None if saved is None else max(0.0, saved - collected)
@@ -137,27 +139,35 @@ def preparing(seen: Seen) -> Iterable[Cause]:
             if asks_length(values):
                 yield Cause(ROW, spent, spent, one.loader, {**values, "length": 1})
                 continue
-            values |= {"rests": 1} if told.rests else {}
-            saves = moved(spent, sum(row.s for row in seen.rows(loader=one.loader)), idle[one.loader])
-            if saves is not None and saves.workers > one.workers and not told.rests:
+            values |= of_parts(told.part, told.second, spent) | _waits(told)
+            waits = told.rests and one.loader == NO_LOADER
+            saves = taken_over(told, spent, sum(row.s for row in seen.rows(loader=one.loader)), idle[one.loader])
+            if saves is not None and saves.workers > one.workers and not waits:
                 values["more_workers"] = saves.workers
                 values |= {"made_by": one.made_by} if one.made_by else {}
             saved = seen.saved(ROW, loader=one.loader)
-            early = (early for line in seen.run.looks(one.loader) for early in line.early_lines)
-            # no line makes a source give batches sooner
-            inside = {} if told.rests else slow_line(early, counts_of(seen.run, one.loader))
+            inside = {} if waits else line_before(seen, one.loader, told.where)  # no line makes a source give sooner
             values |= inside
             if one.loader == NO_LOADER:  # workers need a loader: to make it cheaper comes first, and saves all at most
                 values |= {"no_loader": 1, "workers_s": saved or 0.0}
                 saved = spent
             elif saved is not None:
                 values["workers_s"] = saved
-                saved = max(saved, float(inside["line_share"]) * spent) if "title" in inside else saved
+                of_line = told.part if told.where.function else 1.0  # what the line's share is of
+                saved = max(saved, float(inside["line_share"]) * of_line * spent) if "title" in inside else saved
                 if saved < MATTERS * seen.loops_s and spent < _LARGE * seen.loops_s:
                     continue  # workers would save hardly anything: it is a part of training
-            threads = None if one.workers else threads_beside(seen.result, one, int(values.get("more_workers", 1)))
+            none = one.workers or told.rests
+            threads = None if none else threads_beside(seen.result, one, int(values.get("more_workers", 1)))
             values |= {} if threads is None else {"to_threads": threads}
             yield Cause(ROW, spent, saved, one.loader, values)
+
+
+def _waits(told: Prepared) -> dict[str, str | int | float]:
+    """Whether the loop waits there, and whether it does so for other threads or processes (1), or for asyncio (2)."""
+    if not told.rests:
+        return {}
+    return {"rests": 1, **({"for_others": 2 if told.awaits else 1} if 2 * told.for_others > told.share else {})}
 
 
 def asks_length(values: Mapping[str, str | int | float]) -> bool:
@@ -193,6 +203,7 @@ def _called(seen: Seen, apart: Sequence[tuple[float, Apart]], saved: float | Non
     values |= {"rests": 1} if most.rests else {}
     values |= ({"less": 1} if most.less else {}) | ({"models": 1} if most.models else {})
     values |= {"length": 1} if asks_length(values) else {}
+    values |= of_parts(most.part, most.second, spent) if len(apart) == 1 else {}
     values |= _inside(seen, values)
     if "title" in values and float(values["line_share"]) >= _MOST:
         values.pop("rests", None)  # what such lines do needs a core, and waits for one at most

@@ -57,6 +57,7 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
     action = "make-batches-cheaper" if action == "prepare-in-workers" and "no_loader" in first.values else action
     action = "ask-length-once" if "length" in first.values else action
     place |= {name: True for name in ("rests", "needed") if name in first.values}
+    place |= {"part_s": first.values["part_s"]} if "part_s" in first.values and "line_share" not in place else {}
     place |= {name: first.values[name] for name in ("worker", "slower", "slow_part") if "slower" in first.values}
     place |= {"grows": True} if "early_s" in first.values else {}
     if action is None:
@@ -110,7 +111,8 @@ def _of_line(one: Cause) -> dict[str, Any]:
     known = {"title": values["title"], "how": (values["how"],)} if "title" in values else {}
     known |= {"alike": True} if values.get("slow_alike") else {}
     place = {name: values[f"slow_{name}"] for name in ("function", "file", "line")}
-    return {**place, **known, "runs": runs_of(values), "line_share": values["line_share"]}
+    share = values["line_share"] * (values["part_s"] / one.s if "part_s" in values and "function" in values else 1.0)
+    return {**place, **known, "runs": runs_of(values), "line_share": share}
 
 
 def _of_cause(one: Cause, usable_cores: float) -> NextMove:

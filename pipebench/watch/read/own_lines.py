@@ -1,7 +1,7 @@
 """Names the lines of the user's own code that work in Python before a backward, besides layers. Pure.
 
 The clock takes all of it for forward. Looks at the loop's stack find these lines. What they cost is known only where no
-device works meanwhile.
+device works meanwhile. Where the script trains on no device, lines that wait are named, too.
 """
 
 from __future__ import annotations
@@ -17,20 +17,22 @@ from pipebench.watch.read.after_model import python_loops
 from pipebench.watch.read.device_idle import in_waits
 from pipebench.watch.read.drilled import wilson
 from pipebench.watch.read.gather import NO_LOADER, Run
-from pipebench.watch.read.in_loop import FEWEST, enough, keeps_metric
+from pipebench.watch.read.in_loop import FEWEST, enough, keeps_metric, on_host
 from pipebench.watch.read.line_runs import counts_of
 from pipebench.watch.read.lines_around import Text
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.prepared import FORWARDS, copies, late_share, looks_at_forward, prepared
 from pipebench.watch.read.slow_line import slow_line
+from pipebench.watch.record.own_code import WAITS
 from pipebench.watch.record.trial_lines import LineLooks
 
 CODE = "own-lines"
 _PART = 0.15  # of the phase: a function that is named
+_PART_OF_ALL = 0.05  # where no loader makes the batches, so that this phase holds that, too
 _SURELY = 0.5  # of what matters, at the low end of what so few looks may mean: then they are a cause
 _LEAST, _LEAST_OF_CAUSE = 5, 10  # looks
 _ONE_LINE = 0.8  # of the looks at a function: else its lines are told from the first to the last one
-_MOST = 2  # functions, which must be in one file
+_MOST = 3  # functions, which must be in one file
 
 
 class OwnLines(NamedTuple):
@@ -59,16 +61,23 @@ def own_lines(run: Run, loader: int, text: Text = linecache.getline) -> list[Own
     if not enough(lines, looks) or rest < FEWEST:
         return []
     by_function: dict[tuple[str, str | int], list[LineLooks]] = {}
-    for one in (one for line in lines for one in line.lines):
+    waits = on_host(lines)  # for no device
+    part = _PART_OF_ALL if waits and loader == NO_LOADER else _PART
+    for one in (one for line in lines for one in line.lines if waits or not _in_waits(one)):
         by_function.setdefault((one.file, one.function or one.line), []).append(one)
     found = (_of_function(same, rest)._replace(sleeps=_sleep(same, text)) for same in by_function.values())
-    large = [one for one in found if one.looks >= _LEAST and one.share >= _PART]
+    large = [one for one in found if one.looks >= _LEAST and one.share >= part]
     return sorted(large, key=lambda one: -one.looks)
 
 
 def _sleep(same: Sequence[LineLooks], text: Text) -> bool:
-    idle = sum(one.looks for one in same if one.calls == "time.sleep" or sleeps(text(one.file, one.line)))
-    return 2 * idle > sum(one.looks for one in same)
+    idle = (one for one in same if one.calls == "time.sleep" or _in_waits(one) or sleeps(text(one.file, one.line)))
+    return 2 * sum(one.looks for one in idle) > sum(one.looks for one in same)
+
+
+def _in_waits(one: LineLooks) -> bool:
+    """Whether a line waits in a module for that."""
+    return one.calls.partition(".")[0] in WAITS and "." in one.calls
 
 
 def _of_function(same: Sequence[LineLooks], rest: float) -> OwnLines:
@@ -86,7 +95,7 @@ def _of_function(same: Sequence[LineLooks], rest: float) -> OwnLines:
     return OwnLines(file, function, line, line, called if 2 * times > most else "", looks, share)
 
 
-def on_host(seen: Seen, loader: int) -> bool:
+def alone(seen: Seen, loader: int) -> bool:
     """Whether no device works beside the host: then what a line takes, the loop takes."""
     return not (seen.on_device or copies(seen.run, loader) or in_waits(seen.run.turns(loader)) is not None)
 
@@ -94,11 +103,15 @@ def on_host(seen: Seen, loader: int) -> bool:
 def in_python(seen: Seen) -> Iterable[Cause]:
     """The user's own Python before the backward, as far as looks are certain. Python loops are a cause by themselves.
 
+    So are its waits there, where the script trains on no device.
+
     A saving is at most all of it.
     """
     told = {one.loader for one in python_loops(seen)}
     for one in seen.in_loop:
-        found = [line for line in _found(seen, one.loader) if not line.sleeps]
+        waits = on_host(seen.run.looks(one.loader))
+        found = [line for line in _found(seen, one.loader) if waits or not line.sleeps]
+        found = [line for line in found if line.sleeps == found[0].sleeps]  # the remedies differ
         share, looks = sum(line.share for line in found), sum(line.looks for line in found)
         whole_s, least_s = seen.s(*FORWARDS, loader=one.loader), MATTERS * seen.loops_s
         if one.loader in told or looks < _LEAST_OF_CAUSE or share * whole_s < least_s:
@@ -107,6 +120,7 @@ def in_python(seen: Seen) -> Iterable[Cause]:
         if low * whole_s >= _SURELY * least_s:
             values = _values(found, one.loader) | _known(seen.run, one.loader, found)
             values |= {"metric": 1} if keeps_metric(found[0].function) else {}
+            values |= {"rests": 1} if found[0].sleeps else {}
             yield Cause(CODE, share * whole_s, share * whole_s, one.loader, values)
 
 
@@ -122,7 +136,7 @@ def seen_in_forward(seen: Seen) -> dict[str, str | int | float]:
 
 def _found(seen: Seen, loader: int) -> list[OwnLines]:
     """The lines that are named. Functions of `--span` have a row of their own, and looks do not tell them apart."""
-    if not on_host(seen, loader) or seen.s("spans", loader=loader):
+    if not alone(seen, loader) or seen.s("spans", loader=loader):
         return []
     found = own_lines(seen.run, loader)
     return [one for one in found if one.file == found[0].file][:_MOST]
@@ -137,9 +151,9 @@ def _known(run: Run, loader: int, found: Sequence[OwnLines]) -> dict[str, str | 
 
 
 def _values(found: Sequence[OwnLines], loader: int) -> dict[str, str | int | float]:
-    """Of the second function, the names have a 2 at their end."""
+    """Of the second and the third function, the names have a 2 and a 3 at their end."""
     values: dict[str, str | int | float] = {"phase_of_lines": FORWARDS[loader == NO_LOADER]} if found else {}
-    for one, end in zip(found, ("", "2"), strict=False):
+    for one, end in zip(found, ("", "2", "3"), strict=False):
         values |= {f"line{end}": one.first, f"last{end}": one.last, f"share{end}": one.share, "file": one.file}
         values |= {f"function{end}": one.function} if one.function else {}
         values |= {f"calls{end}": one.calls} if one.calls else {}

@@ -13,9 +13,11 @@ from pipebench.watch.read.gather import loaders_found
 from pipebench.watch.read.in_loop import made_between
 from pipebench.watch.read.of_causes import MATTERS, Seen, as_made
 from pipebench.watch.record.lines import LoaderFound, PassBegun
+from pipebench.watch.record.worker_lines import WorkerInit
 
 LARGE_ONCE = 0.2  # of the run
 _FOR_WORKERS = ("start-up", "end-of-pass", "wait-for-worker", "receive", "unpickle", "send-indices")
+_OF_STARTS = 0.2
 _MOST_ONCE = 0.5  # of the loops: a start of workers that a longer run does not repeat, as far as is known
 
 
@@ -45,9 +47,23 @@ def start_up(seen: Seen) -> Iterable[Cause]:
                 "passes": one.passes, "workers": one.workers, "start_method": one.start_method,
                 "persistent": int(known.persistent), "ends_s": sum(row.s for row in own if row.code == "end-of-pass"),
                 "in_validation": int(all(row.code == "validation" for row in seen.rows(loader=one.loader))),
-                **({} if known.can_persist else {"always_anew": 1}),
+                **({} if known.can_persist else {"always_anew": 1}), **_init(seen, one.loader, spent),
             },
         )  # fmt: skip
+
+
+def _init(seen: Seen, loader: int, spent: float) -> dict[str, str | int | float]:
+    """The `worker_init_fn`, if what the first worker of each pass needs for it is a large part of the starts.
+
+    The first batch of a pass is that worker's.
+    """
+    found = [one for process in seen.run.workers_of(loader) for one in process.of(WorkerInit)]
+    first_s = sum(one.ns for one in found if one.worker == 0) / 1e9
+    if not found or first_s < _OF_STARTS * spent:
+        return {}
+    last = found[-1]
+    place: dict[str, str | int | float] = {"init_file": last.file, "init_line": last.line} if last.line else {}
+    return {"init": last.function, **place, "init_s": sum(one.ns for one in found) / len(found) / 1e9}
 
 
 def _begun_anew(seen: Seen, known: LoaderFound, spent: float) -> dict[str, float]:

@@ -3,6 +3,7 @@
 The clock takes all time before a backward for forward. Looks at the loop's stack say more: what they find in a line
 above the first one that calls a model, and needs a core, makes the batch ready. Workers could do that. In a loop
 without a loader or a device, what needs no core there waits for data: for a queue, a thread, another process, a file.
+So it does in any loop of a script that trains on no device.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from pipebench.watch.read.device_idle import in_waits
 from pipebench.watch.read.gather import NO_LOADER, Run
 from pipebench.watch.read.in_loop import (
     FEWEST,
+    Part,
     Where,
-    by_first_call,
     enough,
-    innermost,
+    largest_parts,
     needs_core,
+    on_host,
     summed,
     surely_rests,
+    waits_for_others,
     with_neighbours,
     words_of,
 )
@@ -42,17 +45,26 @@ _OTHERS = (
     "progress", "loss", "regular", "penalt", "backward", "model", "optim", "schedul",
 )  # fmt: skip
 
+_TOGETHER = frozenset({"_exception_logger.<locals>.wrapper", "barrier", "all_reduce", "broadcast"})  # of torch
+
 
 @dataclass(frozen=True)
 class Prepared:
     """The share of forward that makes batches ready, and where most of it is.
 
-    `rests`: there, the loop needs no core, but waits, as looks that followed each other say.
+    `rests`: there, the loop needs no core, but waits, as looks that followed each other say. `part` is the share of
+    such work there, and `second` is another large part of it. `for_others` is the share of forward in which a loop
+    without a loader waits for other threads, for processes, or for what asyncio runs meanwhile: `awaits` says that most
+    of it is the last.
     """
 
     share: float
     where: Where
     rests: bool = False
+    part: float = 1.0
+    second: Part | None = None
+    for_others: float = 0.0
+    awaits: bool = False
 
 
 def prepared(run: Run, loader: int) -> Prepared | None:
@@ -62,14 +74,17 @@ def prepared(run: Run, loader: int) -> Prepared | None:
     looks = looks_at_forward(lines)
     on_device = in_waits(run.turns(loader)) is not None  # then a line of the loop may copy to it
     before = [one for one in early if one.functions or not on_device]
-    waits = loader == NO_LOADER and not on_device and not copies(run, loader)  # a wait there is for no device
+    waits = on_host(lines) or (loader == NO_LOADER and not on_device and not copies(run, loader))  # for no device
     found = [one for one in with_neighbours(summed(before)) if (waits or needs_core(one)) and not _other_work(one)]
     if not enough(lines, looks) or not found:
         return None
-    whole = sum(one.looks for one in found)
-    most = max(by_first_call(found), key=lambda one: one.looks)
+    first, *second = largest_parts(found, lines)
     rests = surely_rests(max(found, key=lambda one: one.looks))
-    return Prepared(whole / looks, innermost(most, found, lines, whole), rests)
+    share = sum(one.looks for one in found) / looks
+    others = [one for one in found if waits and loader == NO_LOADER and waits_for_others(one)]
+    count = sum(one.looks for one in others)
+    awaits = 2 * sum(one.looks for one in others if "await" in one.functions) > count
+    return Prepared(share, first.where, rests, first.share, next(iter(second), None), count / looks, awaits)
 
 
 def copies(run: Run, loader: int) -> bool:
@@ -87,6 +102,15 @@ def late_share(run: Run, loader: int) -> float:
     return late / looks_at_forward(lines) if late >= FEWEST else 0.0
 
 
+def waits_share(run: Run, loader: int) -> float:
+    """The share of what comes before the backward in which a loop without a loader waits for others: see `Prepared`.
+
+    0 if looks do not say it.
+    """
+    told = prepared(run, loader) if loader == NO_LOADER else None
+    return told.for_others if told is not None else 0.0
+
+
 def outside_ns(run: Run) -> int:
     """How long a loop without a loader was left for the loops around it, between its passes.
 
@@ -102,7 +126,12 @@ def looks_at_forward(lines: Iterable[LoopLooks]) -> int:
 
 
 def _other_work(place: PlaceLooks) -> bool:
-    """Whether the function that is called there is named like training or logging: then it makes no batch ready."""
+    """Whether the function that is called there is named like training or logging: then it makes no batch ready.
+
+    Neither does a wait for other ranks.
+    """
+    if not _TOGETHER.isdisjoint(place.functions):
+        return True
     words = words_of(place.functions[0].rpartition(".")[2]) if place.functions else []
     sound = any(word.startswith(_OF_SOUND) for word in words)
     return not sound and any(word in _WHOLE or word.startswith(_OTHERS) for word in words)
@@ -152,6 +181,11 @@ def moved(spent_s: float, loop_s: float, idle: Idle) -> Moved | None:
     found = [Moved(_saved_s(spent_s, loop_s, idle, workers), workers) for workers in counts]
     best = max((one.s for one in found), default=0.0)
     return next((one for one in found if one.s >= _NEARLY * best), None) if best > 0 else None
+
+
+def taken_over(told: Prepared, spent_s: float, loop_s: float, idle: Idle) -> Moved | None:
+    """The same of what looks say of work before the model. Where it only waits, workers need no core for it."""
+    return moved(spent_s, loop_s, idle._replace(cores=1.0, threads=1.0) if told.rests else idle)
 
 
 def _saved_s(spent_s: float, loop_s: float, idle: Idle, workers: int) -> float:

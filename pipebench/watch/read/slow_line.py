@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from pipebench.results.drilled import DrilledLine, values_of
 from pipebench.watch.read.drilled import with_known
-from pipebench.watch.read.in_loop import FEWEST
+from pipebench.watch.read.in_loop import FEWEST, Where
 from pipebench.watch.read.known_arrays import ELEMENTS, IN_TURN, NESTED, PARSED
 from pipebench.watch.read.known_lines import Line
 from pipebench.watch.read.known_table import KNOWN
@@ -73,6 +73,22 @@ def line_inside(seen: Seen, loader: int, values: Mapping[str, str | int | float]
     inside = (one for one in besides if one.function == (name or own))
     told = slow_line(inside, counts_of(seen.run, loader), of=looks)
     return told if name or "title" in told else {}
+
+
+def line_before(seen: Seen, loader: int, where: Where) -> dict[str, str | int | float]:
+    """The same of work before the model, inside the function that is named, and what that calls of the user's own.
+
+    Without a function, it is that of all such work.
+    """
+    looked, name = seen.run.looks(loader), plain_name(where.function)
+    lines = [one for line in looked for one in line.early_lines]
+    if not name:
+        return slow_line(lines, counts_of(seen.run, loader))
+    places = [one for line in looked for one in line.places if one.early and not one.after]
+    ways = [(one, [*map(plain_name, one.functions)]) for one in places]
+    inside = {called for one, way in ways if name in way for called in way[way.index(name) : max(1, one.own)]}
+    looks = sum(one.looks for one, way in ways if name in way)
+    return slow_line((one for one in lines if one.function in inside), counts_of(seen.run, loader), of=looks)
 
 
 def _known(one: LineLooks, text: Text, counts: Counts) -> str:

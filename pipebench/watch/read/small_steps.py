@@ -16,7 +16,7 @@ from pipebench.watch.read.gather import Run
 from pipebench.watch.read.in_loop import enough
 from pipebench.watch.read.line_runs import Place, counts_of
 from pipebench.watch.read.of_causes import Seen
-from pipebench.watch.read.own_lines import in_python, on_host
+from pipebench.watch.read.own_lines import alone, in_python
 from pipebench.watch.read.prepared import FORWARDS, looks_at_forward
 
 _MANY = 64  # runs of a line in an iteration
@@ -62,7 +62,7 @@ def many_operations(seen: Seen) -> Iterable[Cause]:
     """Loops over small operations. The backward has as many, so the same share of it counts."""
     told = {one.loader: one.s for one in in_python(seen)}
     for one in seen.in_loop:
-        if not on_host(seen, one.loader) or seen.s("spans", loader=one.loader):
+        if not alone(seen, one.loader) or seen.s("spans", loader=one.loader):
             continue
         found = small_steps(seen.run, one.loader)
         if found is None or found.looks < _LEAST:

@@ -55,7 +55,7 @@ from pipebench.watch.read.notes import (
     unseen,
 )
 from pipebench.watch.read.pauses import pause_notes
-from pipebench.watch.read.prepared import idle_of, with_prepared
+from pipebench.watch.read.prepared import ROW, idle_of, prepared, with_prepared
 from pipebench.watch.read.reads import reads
 from pipebench.watch.read.series import over_time
 from pipebench.watch.read.settled import Settled, count, seen, settled
@@ -220,6 +220,8 @@ def _judged(given: _Found, result: WatchResult) -> WatchResult:
     where = with_less_kept(with_hand_off(with_one_tensor(where, result), result, run, busy), grows)
     result = dataclasses.replace(result, account=where)
     verdict, next_move = diagnose(result, _by_threads(run))
+    if verdict.limit == "not-followed" and (told := prepared(run, NO_LOADER)) is not None and told.rests:
+        verdict = dataclasses.replace(verdict, wait_share=sum(one.share for one in result.loop if one.phase == ROW))
     if given.described and not loaders:
         verdict = Verdict("no-such-loader", loader=options.loader, loaders=len(set(given.described) - {NO_LOADER}))
     if where is not None and loaders:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pipebench.predict.asked import hand_off_s
 from pipebench.results.account import Account, Cause
 from pipebench.results.watched import LoaderResult, WatchResult
+from pipebench.watch.read.helped import helpers
 from pipebench.watch.read.moves import lives_on, threads_beside
 from pipebench.watch.read.of_causes import Seen, stage_values
 from pipebench.watch.read.reads import read_values
@@ -31,6 +32,7 @@ def no_workers(seen: Seen) -> Iterable[Cause]:
             values |= {"kept_open": 1} if one.kept_open else {}
             values |= {"own_processes": 1} if one.own_processes else {}
             values |= _besides(seen.result, one) | read_values(seen.result, one)
+            values |= helpers(seen.run, one.loader)
             spent, saved = seen.s(*rows, loader=one.loader), seen.saved(*rows, loader=one.loader)
             if not waits and _costs_more_to_hand_over(seen.result, one):
                 saved = 0.0

@@ -38,6 +38,10 @@ _BELOW_THE_SCRIPT = f"{os.sep}launch{os.sep}bootstrap.py"  # the frame that runs
 OURS = Place("", "pipebench", 0)
 
 
+# Modules of Python's library in which a thread waits, perhaps for a device's work.
+WAITS = ("threading", "queue", "selectors", "multiprocessing", "concurrent", "subprocess", "socket", "asyncio", "ssl")
+
+
 @lru_cache(maxsize=10_000)
 def owner(file: str) -> str:
     """Whose code a file holds: "" for the user's own, or "pipebench", or the name of a library.

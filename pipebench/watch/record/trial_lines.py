@@ -42,6 +42,8 @@ class LoaderMade:
     unguarded: bool = False
 
 
+NO_LOADER = 0
+"""In place of a loader's number, for a loop without one: loaders are numbered from 1."""
 BETWEEN = -1
 """In place of a loader's number, in looks between the passes of any loaders."""
 
@@ -131,7 +133,10 @@ class LoopLooks:
     `outside_looks` found the thread in a loop around it, before a backward: the time since the looks before them adds
     up to `outside_ns`. These are looks `BETWEEN` passes, too. `early_lines` are of the early looks, whatever they find
     at work, and `besides` those of looks besides waiting and training. `forward_lines` are all innermost ones of
-    `forward_looks`, whatever they call.
+    `forward_looks`, whatever they call. `on_host`: the script has trained so far, and on no device, which none of its
+    waits is for then. `making` looks found the loop's thread at making a batch itself, `for_threads` of them in a wait
+    for other threads or processes. `helpers` are the lines of the user's own in other threads then, one of each
+    function in each look.
     """
 
     loader: int
@@ -152,6 +157,10 @@ class LoopLooks:
     early_lines: list[LineLooks] = field(default_factory=list)
     besides: list[LineLooks] = field(default_factory=list)
     forward_lines: list[LineLooks] = field(default_factory=list)
+    on_host: bool = False
+    making: int = 0
+    for_threads: int = 0
+    helpers: list[LineLooks] = field(default_factory=list)
 
 
 class ThreadLooks(NamedTuple):

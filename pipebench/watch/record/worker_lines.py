@@ -24,6 +24,18 @@ class WorkerGone:
 
 
 @line
+class WorkerInit:
+    """What the `worker_init_fn` of the script took in a worker, with its name, file and first line ("" and 0: none)."""
+
+    loader: int
+    worker: int
+    ns: int
+    function: str
+    file: str = ""
+    line: int = 0
+
+
+@line
 class KeptOpen:
     """A loader whose first batches were read from a file or connection that was open before: see `kept_open.py`."""
 
@@ -131,4 +143,4 @@ class Content(NamedTuple):
     ignored: int = 0
 
 
-WorkerLine: TypeAlias = WorkerGone | KeptOpen | SampleCalls | LineRuns | ReadSums
+WorkerLine: TypeAlias = WorkerGone | WorkerInit | KeptOpen | SampleCalls | LineRuns | ReadSums

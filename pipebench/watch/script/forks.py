@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 import weakref
+from collections.abc import Callable
 from typing import Protocol
+
+from pipebench.watch.record.patches import unseen
+from pipebench.watch.record.recording import Recording
 
 
 class Pauses(Protocol):
@@ -20,11 +25,28 @@ _known: weakref.WeakSet[Pauses] = weakref.WeakSet()
 def pauses_at_forks(one: Pauses) -> None:
     """Lets this end its thread before each fork, as long as it lives. It starts the thread again itself.
 
-    Nor does the thread go on right after the fork: Python 3.12 and later count threads then, and warn of a fork beside
-    them.
+    Nor does the thread go on in a hook after the fork: Python 3.12 and later count threads then, and warn of a fork
+    beside them. See `goes_on_after_forks`.
     """
     _known.add(one)
     _before_forks()
+
+
+def goes_on_after_forks(go_on: Callable[[], None], recording: Recording) -> None:
+    """Calls `go_on` once `os.fork` has returned in the main thread, which may wait for the child from there on."""
+    if not hasattr(os, "fork"):
+        return
+    plain, main = os.fork, threading.main_thread().ident
+
+    @unseen
+    @functools.wraps(plain)
+    def fork() -> int:
+        child = plain()
+        if child and threading.get_ident() == main:
+            recording.guarded("looking on after a fork", go_on)
+        return child
+
+    recording.patches.replace(os, "fork", fork)
 
 
 @functools.cache

@@ -21,7 +21,6 @@ from pipebench.watch.script.made import Makers, read, watch_makers, weakly
 from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.script.relays import Relays
 from pipebench.watch.script.same_samples import Samples
-from pipebench.watch.script.spawned_workers import WatchedInit
 from pipebench.watch.script.transfers import watch_transfers
 from pipebench.watch.stages import finding_transforms, labels
 from pipebench.watch.worker import fetching, kept_open, stack_place, standins
@@ -125,12 +124,9 @@ class Loaders:
         """Those of the main module exist by now."""
         labels.watch_functions(self.recording.patches, self.recording.settings.functions)
 
-    def _init_of(self, loader: Any, number: int, start_method: str) -> WatchedInit | None:
-        """The `worker_init_fn` for workers that inherit nothing from this process; None for forked or no workers."""
-        if start_method in ("none", "fork"):
-            return None
+    def _init_of(self, loader: Any, number: int, start_method: str) -> spawned_workers.Init:
         place = WorkerPlace(number, None, self.passes[number] + 1, self.recording.file.began)
-        return WatchedInit(self.recording.settings, place, start_method, read(loader, "worker_init_fn"))
+        return spawned_workers.init_of(self.recording.settings, place, start_method, read(loader, "worker_init_fn"))
 
     def new_pass(self, iterator: Any, number: int, began: int) -> None:
         """Begins a pass over a loader. Inside a larger pipeline, that pipeline's iteration has already begun."""

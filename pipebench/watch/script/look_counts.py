@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipebench.watch.record.own_code import owner, plain_name
 from pipebench.watch.record.trial_lines import FullCollected, LineLooks, LoopLooks, ModuleLooks, PlaceLooks
@@ -16,10 +16,22 @@ from pipebench.watch.script.own_line import OwnLine, name_of
 from pipebench.watch.script.unused_graphs import UnusedGraphs
 
 MOST_PLACES = 300
+_MOST_WITHOUT_MODEL = 2_000  # looks: more than there are until they are rare
+
+
+class Way(NamedTuple):
+    """The place of a look that cannot be counted there yet, and its lines: see `OfLoader.waiting`."""
+
+    place: Place
+    lines: tuple[OwnLine | None, OwnLine | None]
+
+    def __hash__(self) -> int:
+        """By identity: the hash of a code object is that of all that it holds."""
+        return hash(tuple((id(code), line) for code, line in self.place.path))
 
 
 class Key(NamedTuple):
-    """Where looks are counted: as in `PlaceLooks`."""
+    """Where looks are counted: as in `PlaceLooks`. With a `way`, that is not known yet."""
 
     line: int
     functions: tuple[str, ...]
@@ -28,13 +40,19 @@ class Key(NamedTuple):
     after: bool = False
     own: int = 0
     apart: bool = False
+    way: Way | None = None
+
+    def begin(self) -> Key:
+        """The same without all that differs from look to look in what one line of the loop calls."""
+        return self._replace(functions=self.functions[:1], own=0, apart=False, way=None)
 
 
 class Loop(NamedTuple):
     """The loop that took the last batch: its loader, its frame by identity, and how many batches it took.
 
     Between passes, it is the loop around them. `inside` are the instructions of the loop, if they are known. `code` is
-    that of the frame: another one may have its identity once it is gone.
+    that of the frame: another one may have its identity once it is gone. `task` gives the task that runs it, if it is a
+    coroutine of asyncio's.
     """
 
     loader: int
@@ -42,6 +60,7 @@ class Loop(NamedTuple):
     frame: int
     code: CodeType
     inside: range | None
+    task: Callable[[], Any] | None = None
 
 
 class PlaceCount:
@@ -58,7 +77,11 @@ class PlaceCount:
 
 @dataclass
 class OfLoader:
-    """What is not written yet of one loader's loop."""
+    """What is not written yet of one loader's loop.
+
+    `waiting` are looks before a backward, of a loop without a loader, until one has met a model: then it is known which
+    of them came before that.
+    """
 
     file: str = ""
     turns: int = 0
@@ -72,33 +95,47 @@ class OfLoader:
     early_lines: Counter[OwnLine] = field(default_factory=Counter)
     forward_lines: Counter[OwnLine] = field(default_factory=Counter)
     besides: Counter[OwnLine] = field(default_factory=Counter)
+    making: int = 0
+    for_threads: int = 0
+    helpers: Counter[OwnLine] = field(default_factory=Counter)
     frozen: FrozenModules = field(default_factory=FrozenModules)
     graphs: UnusedGraphs = field(default_factory=UnusedGraphs)
     model: dict[CodeType, int] = field(default_factory=dict)  # the lines from the loop to a model's call, first of each
     met: dict[CodeType, dict[int, tuple[int, int]]] = field(default_factory=dict)  # see `note_first`
     sought: bool = False  # whether a look has met forward, and no model yet
+    unmet: list[tuple[OwnLine | None, OwnLine | None, int]] = field(default_factory=list)  # looks until then
     trained: dict[CodeType, int] = field(default_factory=dict)  # the same to the last step, without a loader
     calling: set[CodeType] = field(default_factory=set)  # what led to a model's call, in a loop that has not trained
+    waiting: dict[Key, PlaceCount] = field(default_factory=dict)
 
-    def emptied(self) -> OfLoader:
-        """The same after it was written: what it has learned of the loop stays."""
-        learned = ("file", "frozen", "graphs", "model", "met", "sought", "trained", "calling")
+    def emptied(self, *, last: bool) -> OfLoader:
+        """The same after it was written: what it has learned of the loop stays. `last`: it seeks no model any more."""
+        if last:
+            self._without_model()
+        learned = ("file", "frozen", "graphs", "model", "met", "sought", "unmet", "trained", "calling", "waiting")
         return OfLoader(**{name: getattr(self, name) for name in learned})
 
     def written(
-        self, loader: int, modules: tuple[list[ModuleLooks], list[ModuleLooks]], collected: FullCollected
+        self,
+        loader: int,
+        modules: tuple[list[ModuleLooks], list[ModuleLooks]],
+        collected: FullCollected,
+        on_host: bool,
     ) -> LoopLooks:
         """What is written of the loop. `modules` are those that stay as they are, and those with unused gradients."""
         places = [
-            PlaceLooks(key.line, list(key.functions), one.looks, one.turns, one.ns, one.cpu_ns, *key[2:], one.models)
+            PlaceLooks(key.line, list(key.functions), one.looks, one.turns, one.ns, one.cpu_ns, *key[2:-1], one.models)
             for key, one in list(self.found.items())
         ]
-        lines, drawn, *others = (
+        lines, drawn, early, besides, forward, helpers = (
             [LineLooks(*one, looks) for one, looks in list(found.items())]
-            for found in (self.lines, self.drawn, self.early_lines, self.besides, self.forward_lines)
+            for found in (self.lines, self.drawn, self.early_lines, self.besides, self.forward_lines, self.helpers)
         )
         looks = self.forward_looks, self.later_looks, *modules, lines, collected, *self.graphs.take(), drawn
-        return LoopLooks(loader, self.file, self.turns, places, *looks, self.outside_looks, self.outside_ns, *others)
+        outside = self.outside_looks, self.outside_ns
+        found = LoopLooks(loader, self.file, self.turns, places, *looks, *outside, early, besides, forward, on_host)
+        found.making, found.for_threads, found.helpers = self.making, self.for_threads, helpers
+        return found
 
     def note_later(self, place: Place, frame: FrameType | None, loop: int, trains: bool) -> None:
         """Counts a look that is not before a backward. `loop` is the frame of the loop, by identity."""
@@ -107,26 +144,54 @@ class OfLoader:
             self.calling.update(code for code, _ in place.path)
         self.graphs.note(frame, loop)
 
+    def note_helpers(self, found: Sequence[OwnLine] | None) -> None:
+        """Counts a look at the making of a batch, with what other threads do. None: the thread waits for none."""
+        self.making += 1
+        self.for_threads += found is not None
+        for one in found or ():
+            count_line(self.helpers, one)
+
     def include(self, found: Mapping[Key, PlaceCount]) -> None:
         for key, one in list(found.items()):
             self.found.setdefault(key, PlaceCount()).add(one)
 
-    def count_forward(self, at_work: OwnLine | None, inner: OwnLine | None) -> None:
-        """Counts a look between the model's first call and the backward, with its lines: see `LoopLooks`."""
-        self.forward_looks += 1
-        count_line(self.lines, at_work)
-        count_line(self.forward_lines, inner)
+    def count_forward(self, at_work: OwnLine | None, inner: OwnLine | None, looks: int = 1) -> None:
+        """Counts looks between the model's first call and the backward, with their lines: see `LoopLooks`.
 
-    def count_inner(self, key: Key, path: Sequence[tuple[CodeType, int]]) -> None:
-        """Counts the innermost line of a look that found the loop before the model, or besides training."""
-        if key.early >= key.after:  # both: after the last step
-            count_line(self.early_lines if key.early > key.after else self.besides, line_of(path))
+        While no look has met a model, nobody knows what comes before it.
+        """
+        if not self.model:
+            if looks and len(self.unmet) < _MOST_WITHOUT_MODEL:
+                self.unmet.append((at_work, inner, looks))
+            return
+        self.unmet.clear()
+        self._count_forward(at_work, inner, looks)
+
+    def _count_forward(self, at_work: OwnLine | None, inner: OwnLine | None, looks: int) -> None:
+        self.forward_looks += looks
+        count_line(self.lines, at_work, looks)
+        count_line(self.forward_lines, inner, looks)
+
+    def _without_model(self) -> None:
+        """Counts the looks until now, if none has met a model: that takes next to nothing of forward, or there is none.
+
+        What is before it is not told from forward then.
+        """
+        if not self.model:
+            for one in self.unmet:
+                self._count_forward(*one)
+            self.unmet.clear()
+
+    def count_inner(self, key: Key, path: Sequence[tuple[CodeType, int]], looks: int = 1) -> None:
+        """Counts the innermost line of looks that found the loop before the model, or besides training."""
+        if key.way is None and key.early >= key.after:  # both: after the last step
+            count_line(self.early_lines if key.early > key.after else self.besides, line_of(path), looks)
 
 
-def count_line(found: Counter[OwnLine], one: OwnLine | None) -> None:
-    """Counts a look that found this line, if there is one, and room for it."""
-    if one is not None and (one in found or len(found) < MOST_PLACES):
-        found[one] += 1
+def count_line(found: Counter[OwnLine], one: OwnLine | None, looks: int = 1) -> None:
+    """Counts looks that found this line, if there is one, and room for it."""
+    if looks and one is not None and (one in found or len(found) < MOST_PLACES):
+        found[one] += looks
 
 
 def line_of(path: Sequence[tuple[CodeType, int]]) -> OwnLine:

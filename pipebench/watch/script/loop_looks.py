@@ -5,7 +5,7 @@ Between the passes, it looks where that thread is at all.
 A thread of this process looks at random moments: now and then while `watch` watches, and often while `advise` does,
 but not while changes are tried. What waits for something lets this thread run, so such places are seen as they are.
 If a look comes late, the line that it finds has kept Python from other threads, as `gc.collect()` does. `threading`
-does not know this thread, and there is none from a fork of this process until the next batch.
+does not know this thread, which ends before each fork of this process: see `forks`.
 """
 
 from __future__ import annotations
@@ -19,40 +19,36 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
 from pipebench.watch.record.kernel_counts import OURS
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.recording import Recording
-from pipebench.watch.record.trial_lines import BETWEEN
+from pipebench.watch.record.trial_lines import BETWEEN, NO_LOADER
 from pipebench.watch.script.around_loop import AroundLoop
+from pipebench.watch.script.awaiting import awaited, task_of
 from pipebench.watch.script.busy_threads import BusyThreads
 from pipebench.watch.script.forks import pauses_at_forks
 from pipebench.watch.script.full_collections import FullCollections
+from pipebench.watch.script.helper_threads import at_work_for, makes_batch
 from pipebench.watch.script.look_counts import (
     MOST_PLACES,
     Key,
     Loop,
     OfLoader,
     PlaceCount,
-    after_model,
     count_line,
-    told,
 )
+from pipebench.watch.script.look_keys import Look, key_of, settle
 from pipebench.watch.script.loop_place import (
     Around,
     Place,
-    called_from,
-    leaves_after,
-    leaves_before,
     loop_of,
     loops_around,
     module_calls,
-    note_first,
     note_last,
-    own_calls,
     taking,
 )
 from pipebench.watch.script.own_line import OwnLine, innermost_line, line_of_sampler, own_line, works_apart
@@ -80,7 +76,7 @@ class LoopLooker:
     """Looks at the thread that takes batches. `came` is called by it for each batch, and `left` at a pass's end.
 
     `trains` says of a loader whether its loop has trained so far. `early` says whether it has, and has not come to the
-    backward of its present iteration yet.
+    backward of its present iteration yet. `on_host`: whether the script has trained, and on no device.
     """
 
     def __init__(self, recording: Recording, each_s: float) -> None:
@@ -88,6 +84,7 @@ class LoopLooker:
         self.before_first: Callable[[], None] = lambda: None  # called when the first loop begins
         self.early: Callable[[int], bool] = lambda loader: False
         self.trains: Callable[[int], bool] = lambda loader: False
+        self.on_host: Callable[[], bool] = lambda: False
         self.gradients = UnusedGradients()
         self.again: dict[Key, PlaceCount] = {}  # what met a model after a backward; a further backward empties it
         self._switching = Switching()
@@ -95,11 +92,10 @@ class LoopLooker:
         self._loop: Loop | None = None
         self._around = AroundLoop()
         self._of_backward: set[tuple[CodeType, range | None]] = set()
-        self._backwards = 0
-        self._turn, self._came, self._turn_s = 0, 0.0, math.inf  # when the last iteration began, and how long it took
+        self._backwards = self._turn = self._process = 0
+        self._came, self._turn_s = 0.0, math.inf  # when the last iteration began, and how long it took
         self._thread: int | None = None
         self._clock: ThreadClock | None = None
-        self._process = 0
         self._stop, self._gone = _thread.allocate_lock(), _thread.allocate_lock()
         self._on = self._runs = False
         self._of: dict[int, OfLoader] = {}
@@ -111,7 +107,7 @@ class LoopLooker:
         self._due = self._used = 0  # of the next look: its moment, and what the loop's thread needs until then at most
         self._began = time.monotonic()
         self._written = self._began + _WRITTEN_EACH_S
-        recording.before_stop.append(self.write)
+        recording.before_stop.append(self._write_last)
 
     @unseen
     def next(self, plain: Callable[[Any], Any], iterator: Any, number: Callable[[Any], int | None]) -> Any:
@@ -188,7 +184,9 @@ class LoopLooker:
             own = self._of[loader] = OfLoader(loop.frame.f_code.co_filename)
         own.turns += 1
         own.frozen.turns += 1
-        self._loop = Loop(loader, self._turn, id(loop.frame), loop.frame.f_code, loop.inside)
+        code = loop.frame.f_code
+        task = task_of(code) if loader == NO_LOADER else None
+        self._loop = Loop(loader, self._turn, id(loop.frame), code, loop.inside, task)
 
     def _ended(self, loader: int, loops: Sequence[Around] = ()) -> None:
         """Counts what was found around a loop without a loader, the first of these `loops`, if its iteration ends."""
@@ -199,16 +197,15 @@ class LoopLooker:
             self._around.give(own, self._of[BETWEEN])
         self._around.drop()
 
-    def write(self) -> None:
-        """Writes what was seen since the last time."""
-        now = time.monotonic()
-        self._written = now + max(_WRITTEN_EACH_S, (now - self._began) / _OF_THE_RUN)
+    def write(self, last: bool = False) -> None:
+        """Writes what was seen since the last time. `last`: no more comes."""
+        self._written = (now := time.monotonic()) + max(_WRITTEN_EACH_S, (now - self._began) / _OF_THE_RUN)
         found = {loader: own for loader, own in self._of.items() if own.turns}
         for loader, own in found.items():
-            self._of[loader] = own.emptied()
+            self._of[loader] = own.emptied(last=last or self._searched >= _SEARCH)
         for loader, own in found.items():
             modules = own.frozen.found(self.gradients, loader)
-            self.recording.write(own.written(loader, modules, self.collected.take(loader)))
+            self.recording.write(own.written(loader, modules, self.collected.take(loader), self.on_host()))
         self.others.write()
 
     def end(self) -> None:
@@ -216,7 +213,12 @@ class LoopLooker:
         self._on = False
         self.pause()
         if self.recording.on:
-            self.write()
+            self._write_last()
+
+    def _write_last(self) -> None:
+        for own in list(self._of.values()):
+            settle(own)
+        self.write(last=True)
 
     def pause(self) -> None:
         """Ends the thread. `go_on` starts it again."""
@@ -245,13 +247,15 @@ class LoopLooker:
         OURS.add(native)
         self._around.passes()
         try:
-            chance = random.Random()
+            chance, due = random.Random(), 0.0
             while self.recording.on:
                 each_s = min(self.each_s, _FIRST_S) if self._looks < _FIRST else self.each_s
                 searches = self._searched < _SEARCH and any(one.sought for one in list(self._of.values()))
                 if self._waits(stop, (_SEARCH_S if searches else each_s) * (0.5 + chance.random())):
                     return
-                self._look()
+                again = searches and time.monotonic() < due  # no more often than others, or its time would weigh more
+                self._look(again=again)
+                due = due if again else time.monotonic() + each_s * (0.5 + chance.random())
                 self._looks, self._searched = self._looks + (not searches), self._searched + searches
                 if (self.each_s > OFTEN_S or self._turn_s < 2 * OFTEN_S) and not searches:
                     if self._waits(stop, max(_SOONEST_S, min(_AGAIN_S, _OF_ITERATION * self._turn_s))):
@@ -285,10 +289,11 @@ class LoopLooker:
         """Looks once. A second look right after the first is not counted: it only tells what happened between them."""
         inner, thread = self._loop, self._thread
         frames = sys._current_frames()
-        frame = frames.get(thread) if thread is not None else None
+        frame = frames.get(thread or 0)
         loop, place = self._found(inner, frame)
         passed_ns = self._around.passes(again)
-        self._in_model_or_sampler(loop, place, frame, again)
+        if not again:
+            self._elsewhere(loop, place, frames)
         early = loop is not None and place is not None and not again and self.early(loop.loader)
         self._lines = None, None
         if loop is not None and early:
@@ -303,7 +308,8 @@ class LoopLooker:
             self._before = None
         elif loop.loader == inner.loader:
             later = place.models and not key.early and loop.loader != BETWEEN
-            if self._count(self.again if later else own.found, loop, key, again, place.models) and not again:
+            found = self.again if later else own.waiting if key.way else own.found
+            if self._count(found, loop, key, again, place.models) and not again:
                 own.count_inner(key, place.path)
         elif self._count(self._around.found, loop, key, again) and not again:
             self._around.count(passed_ns)
@@ -317,8 +323,7 @@ class LoopLooker:
         if self._clock is None or now < 0 or (len(found) >= MOST_PLACES and key not in found):
             self._before = None
             return False
-        began = key._replace(functions=key.functions[:1], own=0, apart=False)
-        before, self._before = self._before, (began, loop.turn, now, cpu)
+        before, self._before = self._before, (began := key.begin(), loop.turn, now, cpu)
         same = before is not None and before[:2] == (began, loop.turn)
         if again and not same:
             return False
@@ -338,27 +343,43 @@ class LoopLooker:
             one.cpu_ns += now - before[2] if self._clock.is_ready() else cpu - before[3]
         return True
 
+    def _key(self, loop: Loop, own: OfLoader, place: Place, again: bool) -> Key | None:
+        """Where a look is counted. Those that waited for the model are counted as soon as it is known."""
+        searches = self._searched < _SEARCH
+        look = Look(self.early(loop.loader), self.trains(loop.loader), again, self._apart, self._lines, searches)
+        key = key_of(own, loop, place, look)
+        if own.waiting and (own.model or not searches):
+            settle(own)
+        return key
+
     def _found(self, inner: Loop | None, frame: FrameType | None) -> tuple[Loop | None, Place | None]:
         """The loop that the thread is in, and where. Of one without a loader, that may be a loop around it."""
         if inner is None or frame is None:
             return inner, None
-        place = placed(frame, inner.frame, inner.inside)
+        bare = inner.loader == NO_LOADER and self.early(inner.loader)
+        place = placed(frame, inner.frame, inner.inside, bare)
         if place is not None and place.path[0][0] is inner.code:
             return inner, place
+        if bare and (waits := awaited(inner, frame)) is not None:
+            return inner, waits
         if (again := self._around.again(frame)) is not None:
-            return inner._replace(frame=again), placed(frame, again, inner.inside)
+            return inner._replace(frame=again), placed(frame, again, inner.inside, bare)
         outer = self._around.at(frame) if self.early(inner.loader) else None
         return (inner, None) if outer is None else (Loop(BETWEEN, inner.turn, *outer[0]), outer[1])
 
-    def _in_model_or_sampler(
-        self, loop: Loop | None, place: Place | None, frame: FrameType | None, again: bool
-    ) -> None:
-        """Counts a look that met a model: in which of its modules, if that is in forward. Or one that met a sampler."""
-        own = self._of.get(loop.loader) if loop is not None else None
-        if again or loop is None or own is None:
+    def _elsewhere(self, loop: Loop | None, place: Place | None, frames: Mapping[int, FrameType]) -> None:
+        """Counts a look that met a model: in which of its modules, if that is in forward.
+
+        Or one that met a sampler, or a wait for threads that help to make a batch.
+        """
+        own, thread = self._of.get(loop.loader) if loop is not None else None, self._thread or 0
+        frame = frames.get(thread)
+        if loop is None or own is None:
             return
         if place is None:
             count_line(own.drawn, line_of_sampler(frame))
+            if makes_batch(frame):
+                own.note_helpers(at_work_for(thread, frames))
         elif not self.early(loop.loader):
             own.note_later(place, frame, loop.frame, self.trains(loop.loader))
         elif place.models:
@@ -369,31 +390,3 @@ class LoopLooker:
         if own is None or place is None or place.trains or loop.loader == BETWEEN or self.trains(loop.loader):
             return False
         return place.python or works_apart(frame, loop.frame, loop.inside, own.calling)
-
-    def _key(self, loop: Loop, own: OfLoader, place: Place, again: bool) -> Key | None:
-        """Where a look is counted. None: at training, of which forward is only counted."""
-        forward = self.early(loop.loader)
-        trains = place.trains or (place.in_step and not forward)  # before the backward, that is a closure
-        leaves = leaves_before(place.path, own.model) if forward and not (trains or place.models) else None
-        if leaves is not None:
-            return told(own, place, leaves, early=True)
-        models = place.models and not place.torchs
-        late = leaves_after(place.path, own.trained) if forward and (models or not trains) else None
-        if late is not None:
-            return told(own, place, late, early=True)._replace(after=True)
-        if loop.loader == BETWEEN:
-            return told(own, place, 0, early=False)
-        if not forward and (models or not trains):
-            return self._besides(loop.loader, own, place)
-        if forward and place.models:
-            note_first(own.model, own.met, place.path, loop.turn)
-        own.sought = forward and not own.model
-        if forward and own.model and not again:
-            own.count_forward(*self._lines)
-        return after_model(own, place) if forward else None
-
-    def _besides(self, loader: int, own: OfLoader, place: Place) -> Key | None:
-        if self.trains(loader):
-            functions = called_from(place.path, 0) if place.models else place.functions
-            return Key(place.line, functions, own=own_calls(place.path, 0))
-        return None if place.models else told(own, place, 0, early=False)._replace(apart=self._apart)

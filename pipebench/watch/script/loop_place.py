@@ -24,6 +24,8 @@ _TORCH = f"{os.sep}torch{os.sep}"
 _TRAINING = tuple(_TORCH + one for one in ("autograd", "amp", "_dynamo", os.path.join("nn", "utils", "clip")))
 _OPTIMISER = f"{_TORCH}optim{os.sep}"
 _CLOSURE = "_outside.<locals>.run"  # our frame around a closure of `step`: see `optimisers`
+# Our frames around the `get` of a queue and the `result` of a future: see `relays`.
+_HANDS_ON = ("Relays._watch_get.<locals>.watched_get", "Relays._watch_futures.<locals>.watched_result")
 _LENGTHS = ("__len__", "num_samples")  # of a loader and its samplers: to ask for them is no wait for a batch
 _MODULES = f"{_TORCH}nn{os.sep}modules{os.sep}"
 _WRAPPER = "decorate_context"  # torch's function around one under `@torch.no_grad()`
@@ -105,7 +107,9 @@ class Place(NamedTuple):
     `path` has the lines from the loop inwards. `models` says that the last one calls a model, which is training too.
     `torchs`: torch's own code for training runs, as the backward or an optimiser's step, in a model or not.
     `python`: see `own_python`.
-    `in_step` says that torch's optimiser has called code of others: its closure, or the step of an optimiser of theirs.
+    `in_step` says that torch's optimiser has called code of others: the step of an optimiser of theirs. A closure of it
+    is no training itself, and is told as if the loop had called it.
+    `asks`: the loop is a `for`, and asks for its next item, or it is a coroutine and awaits something.
     """
 
     line: int
@@ -116,25 +120,31 @@ class Place(NamedTuple):
     in_step: bool = False
     python: bool = False
     torchs: bool = False
+    asks: bool = False
 
 
-def place_in(frame: FrameType, loop: int, inside: range | None = None) -> Place | None:
+def place_in(frame: FrameType, loop: int, inside: range | None = None, bare: bool = False) -> Place | None:
     """Where the thread is in its loop. None: it waits for a batch, or is elsewhere.
 
-    `inside` are the instructions of the loop, if they are known: a loop may be left by `break`.
+    `inside` are the instructions of the loop, if they are known: a loop may be left by `break`. A `bare` loop has no
+    loader, so nothing else knows of its wait for a batch: that is a place as any other.
     """
     names: list[str] = []
     path: list[tuple[CodeType, int]] = []
     trains = models = prepares = others = in_step = False
-    for one in outwards(frame):
+    for one in _without_steps(frame, loop):
         file, line = one.f_code.co_filename, (one.f_code, line_reached(one))
         if id(one) == loop:
             if inside is not None and one.f_lasti not in inside:
                 return None
             path.append(line)
             functions = tuple(reversed(names[-_MOST_NAMES:]))
-            return Place(line[1], functions, tuple(reversed(path)), trains or models, models, in_step, torchs=trains)
-        if _elsewhere(one.f_code):
+            asks = inside is not None and one.f_lasti == inside.start and extent(one) is not None
+            way = tuple(reversed(path))
+            return Place(line[1], functions, way, trains or models, models, in_step, torchs=trains, asks=asks)
+        if bare and one.f_code.co_qualname in _HANDS_ON:
+            continue
+        if _elsewhere(one.f_code, bare):
             return None
         prepares |= any(part in file for part in _PREPARES)
         if _MODULES in file and not prepares:
@@ -149,6 +159,16 @@ def place_in(frame: FrameType, loop: int, inside: range | None = None) -> Place 
         if _WRAPPER not in (name := one.f_code.co_qualname):
             names.append(name)
     return None
+
+
+def _without_steps(frame: FrameType, loop: int) -> Iterator[FrameType]:
+    """A frame, and those that called it, but for torch's own around a closure: that is told by its own lines."""
+    closure = False
+    for one in outwards(frame):
+        if one.f_code.co_qualname == _CLOSURE and is_ours(one.f_code.co_filename):
+            closure = True
+        elif not closure or _TORCH not in one.f_code.co_filename or id(one) == loop:
+            yield one
 
 
 class Call(NamedTuple):
@@ -167,11 +187,9 @@ def module_calls(frame: FrameType | None, loop: int) -> list[Call]:
     return found[::-1]
 
 
-def _elsewhere(code: CodeType) -> bool:
+def _elsewhere(code: CodeType, bare: bool) -> bool:
     """Whether what runs in this function is no work of the loop: a wait for a batch, or ours."""
-    if is_ours(code.co_filename):
-        return code.co_qualname != _CLOSURE
-    return within(code.co_filename) and code.co_name not in _LENGTHS
+    return is_ours(code.co_filename) or (not bare and within(code.co_filename) and code.co_name not in _LENGTHS)
 
 
 def leaves_before(path: Sequence[tuple[CodeType, int]], model: Mapping[CodeType, int]) -> int | None:
@@ -209,7 +227,10 @@ def told_at(path: Sequence[tuple[CodeType, int]], place: int) -> int:
 
 
 def called_from(path: Sequence[tuple[CodeType, int]], place: int) -> tuple[str, ...]:
-    """What is called from there on, without torch's calls of modules, its decorators or a comprehension around it."""
+    """What is called from there on, without torch's calls of modules, its decorators or a comprehension around it.
+
+    Of many functions, these are the first ones and the last one.
+    """
     return tuple(code.co_qualname for code in _inner(path, place))
 
 
@@ -223,7 +244,7 @@ def _inner(path: Sequence[tuple[CodeType, int]], place: int) -> list[CodeType]:
     inner = [code for code, _ in path[place + 1 :]]
     while len(inner) > 1 and (_MODULES in inner[0].co_filename or inner[0].co_name.startswith(("<", _WRAPPER))):
         del inner[0]
-    return inner[:_MOST_NAMES]
+    return inner[:_MOST_NAMES] if len(inner) <= _MOST_NAMES else [*inner[: _MOST_NAMES - 1], inner[-1]]
 
 
 def note_first(

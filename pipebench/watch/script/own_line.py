@@ -14,7 +14,7 @@ from collections.abc import Collection
 from types import CodeType, FrameType
 from typing import NamedTuple
 
-from pipebench.watch.record.own_code import line_reached, owner, plain_name
+from pipebench.watch.record.own_code import WAITS, line_reached, owner, plain_name
 from pipebench.watch.script.loop_place import outwards
 from pipebench.watch.script.own_python import NESTED, loops_inside
 
@@ -25,7 +25,6 @@ _TRAINS = tuple(_TORCH + one for one in ("autograd", "nn", "optim", "amp", "_dyn
 _LIBRARIES = ("numpy", "scipy", "PIL", "cv2", "pandas", "sklearn", "skimage", "matplotlib")
 # Libraries that judge, decode or show what a model gave: these compute no model themselves.
 _JUDGE = ("torchmetrics", "evaluate", "nltk", "sacrebleu", "rouge_score", "jiwer", "pycocotools", "tokenizers")
-_WAITS = ("threading", "queue", "selectors", "multiprocessing", "concurrent", "subprocess", "socket", "asyncio", "ssl")
 # Functions in C, which leave no frame. Of these names torch has none that a model computes with.
 _BUILT_IN = frozenset({
     "list", "tuple", "dict", "set", "sorted", "zip", "map", "enumerate", "sum", "any", "all", "int", "float", "str",
@@ -57,12 +56,13 @@ class OwnLine(NamedTuple):
 def own_line(frame: FrameType | None, loop: int, inside: range | None) -> OwnLine | None:
     """The innermost line of the user's own code in a loop, if it works in Python. None: layers, or operations of torch.
 
+    Or if it waits in a module of `WAITS`: the reader knows whether that may be for a device.
     `loop` is the frame of the loop by identity, and `inside` are its instructions.
     """
     one, inner = _innermost(frame, loop)
     if one is None:
         return None
-    called = _by_library(inner) if inner else _by_itself(one, loop, inside)
+    called = (_by_library(inner) or _waiting(inner)) if inner else _by_itself(one, loop, inside)
     return None if called is None else _line_at(one, called)
 
 
@@ -135,8 +135,18 @@ def _by_library(inner: list[CodeType]) -> str | None:
     first = inner[-1].co_filename
     name = owner(first)
     standard = not first.startswith("<") and name in sys.stdlib_module_names
-    known = name in _LIBRARIES or (standard and name not in _WAITS)
-    return f"{name}.{plain_name(inner[-1].co_qualname).rpartition('.')[2]}" if known else None
+    known = name in _LIBRARIES or (standard and name not in WAITS)
+    return _name(name, inner[-1]) if known else None
+
+
+def _waiting(inner: list[CodeType]) -> str | None:
+    """What a line calls that waits in a module for that, or whose library does; None: it does not, or trains."""
+    name = owner(inner[0].co_filename)
+    return _name(name, inner[0]) if name in WAITS and not _trains(inner) else None
+
+
+def _name(library: str, code: CodeType) -> str:
+    return f"{library}.{plain_name(code.co_qualname).rpartition('.')[2]}"
 
 
 def _trains(inner: list[CodeType]) -> bool:

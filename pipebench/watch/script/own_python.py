@@ -14,9 +14,9 @@ _PAUSES = ("JUMP_BACKWARD", "RESUME")
 NESTED = 2  # loops: a step of them is about one pair of samples, or one element
 
 
-def placed(frame: FrameType, loop: int, inside: range | None) -> Place | None:
-    """The place of a thread in its loop, with whether Python of the user's own runs there."""
-    place = place_in(frame, loop, inside)
+def placed(frame: FrameType, loop: int, inside: range | None, bare: bool = False) -> Place | None:
+    """The place of a thread in its loop, with whether Python of the user's own runs there. See `place_in`."""
+    place = place_in(frame, loop, inside, bare)
     return place and place._replace(python=runs_python(frame, loop, inside))
 
 

@@ -10,15 +10,16 @@ from collections.abc import Iterator
 from importlib.machinery import PathFinder
 from time import perf_counter_ns
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from pipebench.watch.record.exclusive_time import local
 from pipebench.watch.record.patches import AfterImport, Patches, unseen
 from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.stages import labels, library_calls
-from pipebench.watch.worker import fetching
+from pipebench.watch.worker import fetching, inits
 from pipebench.watch.worker.batch_sums import WorkerPlace
 from pipebench.watch.worker.fetching import WatchedWorker
+from pipebench.watch.worker.inits import TimedInit
 
 _DATALOADER = "torch.utils.data.dataloader"
 
@@ -37,7 +38,17 @@ class WatchedInit:
         recording = fetching.recording_of(self.settings, place, self.start_method)
         recording.guarded("starting to watch a worker", lambda: start(recording, place))
         if self.init is not None:
-            self.init(number)
+            inits.timed(self.init, number)
+
+
+Init: TypeAlias = WatchedInit | TimedInit | None
+
+
+def init_of(settings: Settings, place: WorkerPlace, start_method: str, own: Any) -> Init:
+    """The `worker_init_fn` in place of the script's `own` (None: there is none, and none is needed)."""
+    if start_method in ("none", "fork"):
+        return TimedInit(own) if start_method == "fork" and own is not None else None
+    return WatchedInit(settings, place, start_method, own)
 
 
 def start(recording: Recording, place: WorkerPlace) -> None:
@@ -86,13 +97,19 @@ def _watch_factory(watched: WatchedWorker, patches: Patches) -> None:
 
 
 @contextlib.contextmanager
-def handed_over(iterator: Any, loader: Any, init: WatchedInit | None, recording: Recording) -> Iterator[None]:
+def handed_over(iterator: Any, loader: Any, init: Init, recording: Recording) -> Iterator[None]:
     """Inside this block, the workers of `iterator` get `init`; afterwards the loader has its own function again.
 
-    The block is the construction of `iterator`.
+    The block is the construction of `iterator`. Forked workers are watched without `init`, which only times theirs.
     """
-    if init is None:
+    if init is None or (isinstance(init, TimedInit) and _refusal(loader, init) is not None):
         yield
+        return
+    if isinstance(init, TimedInit):
+        try:
+            yield
+        finally:
+            _gives_back(iterator, loader, init)
         return
     pickler: Any = sys.modules["multiprocessing.reduction"].ForkingPickler
     patches = recording.patches
@@ -102,17 +119,20 @@ def handed_over(iterator: Any, loader: Any, init: WatchedInit | None, recording:
         with patches.pickled_by_name(pickler):
             yield
         return
-    own = init.init
     try:
         with patches.pickled_by_name(pickler):
             yield
     finally:
-        loader.worker_init_fn = own
-        if getattr(iterator, "_worker_init_fn", None) is init:
-            iterator._worker_init_fn = own
+        _gives_back(iterator, loader, init)
 
 
-def _refusal(loader: Any, init: WatchedInit) -> Exception | None:
+def _gives_back(iterator: Any, loader: Any, init: WatchedInit | TimedInit) -> None:
+    loader.worker_init_fn = init.init
+    if getattr(iterator, "_worker_init_fn", None) is init:
+        iterator._worker_init_fn = init.init
+
+
+def _refusal(loader: Any, init: WatchedInit | TimedInit) -> Exception | None:
     """Gives `init` to the loader; returns why that is impossible, else None.
 
     A new process that cannot import pipebench would fail on `init`, so it is then not given.

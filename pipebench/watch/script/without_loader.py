@@ -10,11 +10,11 @@ import threading
 
 from pipebench.watch.record.lines import LoaderFound, PassBegun
 from pipebench.watch.record.record_file import OTHER
+from pipebench.watch.record.trial_lines import NO_LOADER
 from pipebench.watch.script.passes import Pass
 from pipebench.watch.script.phases import LoopPhases
 from pipebench.watch.stages import labels
 
-NUMBER = 0  # in the records, where loaders are numbered from 1
 _SURE = 2
 _SURE_AFTER_A_LOADER = 64  # prefetchers let a loop take the last batches of a pass after the loader has ended
 
@@ -75,11 +75,11 @@ class LoopWithoutLoader:
         loop.loop_begins()
         self._passes += 1
         if not self._passes:
-            loop.recording.write(LoaderFound(NUMBER, "", 0, None, "none", None))
-        this = loop.here.bare = Pass(loop.recording, NUMBER, self._passes, loop.device, loop.write_own)
+            loop.recording.write(LoaderFound(NO_LOADER, "", 0, None, "none", None))
+        this = loop.here.bare = Pass(loop.recording, NO_LOADER, self._passes, loop.device, loop.write_own)
         self._here.token = _Token()
         loop.passes[self._here.token] = this
-        loop.recording.write(PassBegun(NUMBER, self._passes, loop.here.mark))
+        loop.recording.write(PassBegun(NO_LOADER, self._passes, loop.here.mark))
         this.began = loop.here.mark
         this.beside = not loop.here.main
         loop.here.open.append(this)
@@ -87,9 +87,9 @@ class LoopWithoutLoader:
     def _turn(self, this: Pass) -> None:
         now = self.loop.here.mark
         if this.trained:
-            self.loop.trains.add(NUMBER)
+            self.loop.trains.add(NO_LOADER)
         this.close(now)
         self.loop.count(this)
         this.began = now if self.loop.recording.on else None
-        self.loop.without_loader(NUMBER)
+        self.loop.without_loader(NO_LOADER)
         self.loop.recorded(this)

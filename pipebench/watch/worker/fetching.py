@@ -12,14 +12,13 @@ from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from pipebench.watch.record.exclusive_time import local, stages, timed
-from pipebench.watch.record.from_handlers import forgiving
 from pipebench.watch.record.kernel_counts import children_cpu_ns
 from pipebench.watch.record.last_sample import PresentSample
 from pipebench.watch.record.lines import Moment
-from pipebench.watch.record.patches import Patches, unseen, without_our_frames
+from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.stages import finding_transforms, labels
-from pipebench.watch.worker import pickling, standins
+from pipebench.watch.worker import inits, pickling, standins
 from pipebench.watch.worker.batch_sums import Sums, WorkerPlace, collections
 from pipebench.watch.worker.draws import CHECKED, drew_since, random_state
 from pipebench.watch.worker.fingerprints import fingerprint
@@ -161,29 +160,15 @@ class WatchedWorker:
             functools.partial(labels.watch_record_function, patches),
             functools.partial(labels.watch_functions, patches, self.recording.settings.functions),
             lambda: finding_transforms.watch_tree(dataset, patches, may_change=True),
-            functools.partial(_clean_errors, patches),
+            functools.partial(inits.clean_errors, patches),
         )
         for step in steps:
             self.recording.guarded("preparing a worker", step)
+        place = self.sums.place
+        self.recording.guarded("timing worker_init_fn", inits.tell, self.recording, place.loader, place.worker)
 
     def finish(self) -> None:
         self.recording.guarded("ending a worker", lambda: self.sums.write(last=True))
         self.recording.write(Moment("end", perf_counter_ns()))
         if self.sums.present is not None:
             self.sums.present.remove()
-
-
-def _clean_errors(patches: Patches) -> None:
-    """Removes our frames from a worker's exceptions, before the worker turns them into text for the script."""
-    module: Any = sys.modules["torch.utils.data._utils.worker"]
-    plain = module.ExceptionWrapper
-
-    def wrapper(exc_info: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if exc_info is None:
-            kind, error, _ = sys.exc_info()
-            with forgiving():  # an exception may be an object of any kind
-                without_our_frames(error)
-            exc_info = (kind, error, error.__traceback__ if error else None)
-        return plain(exc_info, *args, **kwargs)
-
-    patches.replace(module, "ExceptionWrapper", wrapper)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from planted_runs import TRAINS, Planted, said
 
+from pipebench.render.watch_verdict import next_move
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.read.in_loop import Apart, kind_of, place_besides, told_apart
+from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.record.lines import Line, LoopLooks, ProcessStarted
 from pipebench.watch.record.trial_lines import PlaceLooks
 from pipebench.watch.script.loop_looks import _AGAIN_S, OFTEN_S, RARELY_S
@@ -117,9 +120,9 @@ def test_below_a_function_that_only_hands_on_the_one_that_works_is_named() -> No
     looks = [_place(*way, looks=count, cpu=0.9)._replace(own=min(3, len(way))) for way, count in counted]
     run.lines += _looks(*looks)
     told = said(run.account())
-    assert "Most of it: MeanIoU.compute, by call in train.py:9." in told
+    assert "Most of it: MeanIoU.compute, by call in train.py:9 (about 600 ms, by stack samples)." in told
     run.lines[-2:] = _looks(*(one._replace(looks=50) for one in looks[1:]))
-    assert "Most of it: MeanIoU.end, by call in train.py:9." in said(run.account())
+    assert "Most of it: MeanIoU.end, by call in train.py:9 (about 640 ms, by stack samples)." in said(run.account())
     run.lines[-2:] = _looks(*(_place("call", name, looks=30, cpu=0.9)._replace(own=2) for name in "abcd"))
     assert "Most of it: call, called in train.py:9." in said(run.account())
 
@@ -128,7 +131,33 @@ def test_less_than_half_of_the_work_is_not_most_of_it() -> None:
     run = Planted()
     run.loader(**TRAINS, other=1000)
     run.lines += _looks(*(_place(one, looks=looks, cpu=0.9) for one, looks in (("a", 40), ("b", 35), ("c", 30))))
-    assert "The largest part of it: a, called in train.py:9." in said(run.account())
+    told = said(run.account())
+    assert "The largest part of it: a, called in train.py:9 (about 381 ms, by stack samples)." in told
+    assert "). Then b, called in train.py:9 (about 333 ms)." in told
+
+
+def test_where_no_device_trains_waits_are_no_devices_work() -> None:
+    """The loop sleeps in one line, and waits for a process in another one that it calls in each iteration."""
+    run = Planted()
+    run.loader(**TRAINS, other=1000)
+    joins, sleeps = _place("BaseProcess.join", "Popen.wait", line=35, looks=90), _place(line=31, looks=60)
+    run.lines.append(LoopLooks(1, "train.py", TURNS, [joins, sleeps], on_host=True))
+    account = run.account()
+    (found,) = (one for one in account.causes if one.code == "callbacks")
+    assert (found.recoverable_s, found.unsure) == (pytest.approx(1.0), False)
+    assert not [one for one in account.causes if "device_s" in one.values]
+    told = said(account)
+    assert "besides training (callbacks, logging, waits) took 1.00 s" in told
+    assert (
+        "BaseProcess.join, called in train.py:35 (about 600 ms, by stack samples). Then train.py:31 (about 400 ms)."
+        in told
+    )
+    move = move_of_run(None, account.causes, 2)
+    assert move is not None and (move.took_s, move.part_s) == (pytest.approx(1.0), pytest.approx(0.6))
+    assert "Now it takes about 600 ms of the run (all such work: 1.00 s)" in str(next_move(move))
+    looks = next(one for one in run.lines if isinstance(one, LoopLooks))
+    run.lines[run.lines.index(looks)] = replace(looks, on_host=False)
+    assert "may be a wait for a device" in said(run.account())
 
 
 def test_a_devices_work_is_training_and_only_the_rest_could_be_saved() -> None:
@@ -190,7 +219,12 @@ def test_on_a_device_no_more_is_saved_than_it_idles_in_other_work(besides_ms, bu
     assert found.s == pytest.approx(s) and found.recoverable_s == pytest.approx(saved_s, rel=0.01)
     assert found.on_device and not found.unsure
     text = said(account)
-    assert f"Most of it: {place}. Meanwhile the device had no training to do for" in text
+    then = (
+        " (about 750 ms, by stack samples). Then save, called in train.py:15 (about 250 ms)"
+        if besides_ms >= 500
+        else ""
+    )
+    assert f"Most of it: {place}{then}. Meanwhile the device had no training to do for" in text
     assert "(predicted, not tried). Not verified on a GPU." in text
     (other,) = (one for one in account.rows if one.code == "other")
     assert other.recoverable_s == pytest.approx(saved_s, rel=0.01) and other.on_device

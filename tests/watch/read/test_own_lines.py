@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -59,6 +60,26 @@ def test_what_sleeps_is_no_cause_and_is_named_in_training() -> None:
     account = run.account()
     assert not [one for one in account.causes if one.code == "own-lines"]
     assert "MoCo.negatives (moco.py:53 → time.sleep) 60 % of forward" in said(account)
+
+
+def test_where_no_device_trains_waits_are_a_cause_and_the_move() -> None:
+    """Also those in a module for that, as of a process or a connection."""
+    run = _run()
+    waits = _looks(STACKS._replace(calls="time.sleep"), LEARNS._replace(file="a/moco.py", calls="ssl.read", looks=20))
+    run.lines.append(replace(waits, on_host=True))
+    account = run.account()
+    text = said(account)
+    assert text.startswith("In forward, waits of the script took about 1.12 s of the run's")
+    assert "MoCo.negatives (moco.py:53 → time.sleep) 60 % and learn (moco.py:60 → ssl.read) 20 % of forward." in text
+    told = next_move(move_of_run(None, account.causes, 4)) or ""
+    assert told.startswith("Next: let the loop wait less before backward (MoCo.negatives, moco.py:53)")
+    assert [one.calls for one in _found(waits)] == ["time.sleep"]  # the other wait may be for a device
+
+
+def test_where_no_loader_makes_batches_smaller_functions_are_named() -> None:
+    small = LEARNS._replace(looks=8)
+    assert len(_found(replace(_looks(STACKS, small, loader=NO_LOADER), on_host=True))) == 2
+    assert len(_found(_looks(STACKS, small, loader=NO_LOADER))) == 1
 
 
 def test_what_has_rows_of_its_own_is_no_part_of_the_phase() -> None:

@@ -15,7 +15,7 @@ from pipebench.render.watch_verdict import next_move
 from pipebench.results.account import Cause
 from pipebench.results.watched import PhaseResult, as_clocked
 from pipebench.watch.read.gather import Process, Run, ShownTime
-from pipebench.watch.read.in_loop import Where
+from pipebench.watch.read.in_loop import Part, Where
 from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.read.prepared import Idle, Moved, Prepared, idle_of, moved, prepared
 from pipebench.watch.record.lines import LoopLooks, ProcessStarted
@@ -38,7 +38,7 @@ def _run(*lines: LoopLooks) -> Run:
     [
         ([AUGMENTS], 40, Prepared(0.6, Where("a/train.py", 62, "augment"))),
         ([AUGMENTS, AUGMENTS._replace(functions=["stack"], looks=20, line=63)], 20,
-         Prepared(0.8, Where("a/train.py", 62, "augment"))),
+         Prepared(0.8, Where("a/train.py", 62, "augment"), False, 0.75, Part(Where("a/train.py", 63, "stack"), 0.25))),
         ([AUGMENTS._replace(functions=[])], 40, Prepared(0.6, Where("a/train.py", 62, ""))),  # in the loop's own line
         ([AUGMENTS._replace(file="a/step.py")], 40, Prepared(0.6, Where("a/step.py", 62, "augment"))),
         ([AUGMENTS._replace(cpu_ns=100_000)], 40, None),  # it waits, as for a copy to a device
@@ -265,9 +265,48 @@ def test_the_line_inside_is_told_beside_what_workers_save() -> None:
     run = Planted()
     run.loader(passes=4, **TRAINS)
     run.worker(busy=0.1)
-    run.lines.append(replace(_looks(AUGMENTS), early_lines=[SMOOTHS, SMOOTHS._replace(line=13, looks=10)]))
+    augments = AUGMENTS._replace(own=1, looks=30)
+    within = [augments, augments._replace(functions=["augment", SMOOTHS.function], own=2, looks=10)]
+    run.lines.append(replace(_looks(*within), early_lines=[SMOOTHS, SMOOTHS._replace(line=13, looks=10)]))
     text = said(run.account())
     assert "Most of it: augment, called in train.py:62. Inside, 75 % is train.py:12." in text
+
+
+def test_the_line_is_inside_the_function_that_is_named_and_not_in_another_call_of_that_line() -> None:
+    """As in `normalise(mixup(x))`, of which the outer one computes, and the inner one waits as for a device."""
+    run = Planted()
+    run.loader(passes=4, **TRAINS)
+    run.worker(busy=0.1)
+    waits = AUGMENTS._replace(functions=["mixup"], own=1, looks=80, cpu_ns=0)
+    looks = _looks(waits, AUGMENTS._replace(functions=["normalise"], own=1))
+    inner, outer = LineLooks("a/train.py", "mixup", 9, "", 80), LineLooks("a/train.py", "normalise", 14, "", 60)
+    run.lines.append(replace(looks, early_lines=[inner, outer]))
+    assert "Most of it: normalise, called in train.py:62. Inside, 100 % is train.py:14." in said(run.account())
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_where_no_device_trains_a_wait_before_the_model_is_told_with_its_line(workers: int) -> None:
+    """Workers need no core to wait in its place."""
+    run = Planted()
+    run.loader(passes=4, workers=workers, **TRAINS)
+    if workers:
+        run.worker(busy=0.1)
+    waits = AUGMENTS._replace(functions=["mixup"], own=1, looks=75, ns=60_000_000, cpu_ns=0)
+    looks = _looks(waits, AUGMENTS._replace(functions=["normalise"], own=1, looks=25), forward=20)
+    lines = [LineLooks("a/train.py", "mixup", 9, "", 75), LineLooks("a/train.py", "normalise", 14, "", 25)]
+    run.lines.append(replace(looks, early_lines=lines, on_host=True))
+    text = said(run.account())
+    assert "Waiting in the loop itself, before the model, took " in text
+    assert "Most of it: mixup, called in train.py:62 (about " in text
+    assert "). Inside, 100 % is train.py:9. Then normalise, called in train.py:62 (about " in text
+    assert "). Doing it in the workers (in the dataset, or in collate_fn)" in text
+    run.lines = [replace(one, on_host=False) if isinstance(one, LoopLooks) else one for one in run.lines]
+    assert "Waiting" not in said(run.account())
+
+
+def test_a_wait_for_other_ranks_makes_no_batch() -> None:
+    waits = AUGMENTS._replace(functions=["_exception_logger.<locals>.wrapper", "barrier"], cpu_ns=0)
+    assert prepared(_run(replace(_looks(waits), on_host=True)), 1) is None
 
 
 IN_WORKERS = "Doing it in the workers (in the dataset, or in collate_fn) could save about {} (predicted, not tried)."
@@ -314,3 +353,30 @@ def test_the_next_step_is_a_line_that_is_known_and_workers_beside_it() -> None:
         "Next: change train.py:12 (smooth, 90 % of this work) to arrays. Use arrays. Or do the work on batches before "
         "the model in the workers of loader 1: in its dataset, or in collate_fn."
     )
+
+
+@pytest.mark.parametrize(
+    ("called", "for_what"),
+    [
+        ("Condition.wait", "other threads or processes"),
+        ("await", "what else asyncio runs"),
+        ("EpollSelector.select", ""),
+    ],
+)
+def test_beside_a_wait_for_other_threads_nobody_knows_what_less_of_other_work_saves(called: str, for_what: str) -> None:
+    """They may work meanwhile. What asks a server waits only once it has asked."""
+    run, said_so = Planted(), bool(for_what)
+    run.loader(0, **{**TRAINS, "forward": 1400, "other": 100}, workers=0, cpu=1000)
+    update = AUGMENTS._replace(functions=["Meter.update"], line=70, after=True, looks=30)
+    run.lines.append(_looks(update, WAITS._replace(functions=["Feeder.next", called]), forward=30, loader=0))
+    account = run.account(2)
+    (waits,) = (one for one in account.causes if one.code == "prepare")
+    (besides,) = (one for one in account.causes if one.code == "callbacks")
+    assert waits.recoverable_s == pytest.approx(0.7) and ("for_others" in waits.values) == said_so
+    assert (besides.recoverable_s is None) == said_so == ("for_others" in besides.values)
+    text = said(account)
+    assert (f"It waits there for {for_what}." in text) == said_so
+    assert ("who may work meanwhile: what less of it saves is not known." in text) == said_so
+    assert ("Doing it less often, or at less cost, could save about" in text) != said_so
+    (row,) = (one for one in account.rows if one.code == "other")
+    assert (row.recoverable_s is None) == said_so

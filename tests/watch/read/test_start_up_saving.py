@@ -3,11 +3,14 @@
 from types import SimpleNamespace
 
 import pytest
+from planted_runs import Planted, said
 
 from pipebench.watch.read.account import Spent, start_up_saving_ns
 from pipebench.watch.read.begins import stream_begins
+from pipebench.watch.read.gather import Process
 from pipebench.watch.record.lines import HandedOver
 from pipebench.watch.record.spent import ROWS
+from pipebench.watch.record.worker_lines import WorkerInit
 
 MS = 1_000_000
 PASSES = 4
@@ -60,3 +63,18 @@ def test_a_stream_begins_anew_also_in_workers_that_live_on():
 def test_nothing_tells_how_another_pass_begins():
     assert stream_begins(_run(1020, (20, 20)), _loader(False)) is None
     assert stream_begins(_run(1020, ()), _loader(True)) is None
+
+
+@pytest.mark.parametrize(
+    ("ms", "place", "text"),
+    [(500, (), " In each of these workers, load (worker_init_fn) took 500 ms."),
+     (500, ("/a/train.py", 4), " In each of these workers, load (worker_init_fn, train.py:4) took 500 ms."),
+     (10, (), "")],
+)  # fmt: skip
+def test_a_function_that_each_worker_begins_with_is_named_if_it_is_much_of_the_start(ms, place, text):
+    run = Planted()
+    run.loader(passes=9, start_up=800, end_of_pass=100, forward=100)
+    for worker in range(2):
+        run.worker(worker)
+        run.workers[-1] = Process([*run.workers[-1].lines, *[WorkerInit(1, worker, ms * MS, "load", *place)] * 9])
+    assert f"9 passes over loader 1.{text} persistent_workers=True could save about" in said(run.account())

@@ -55,7 +55,7 @@ LINES: list[lines.Line] = [
         1, "a/train.py", 5, [trial_lines.PlaceLooks(7, ["Client.send"], 3, 2, 10, 4)],
         lines=[trial_lines.LineLooks("a/train.py", "Net.keys", 9, "list", 2)],
         drawn=[trial_lines.LineLooks("a/train.py", "Balanced.__iter__", 5, "", 2)],
-        forward_lines=[trial_lines.LineLooks("a/net.py", "Scan.forward", 14, "", 8)],
+        forward_lines=[trial_lines.LineLooks("a/net.py", "Scan.forward", 14, "", 8)], on_host=True,
     ),
     trial_lines.ThreadsBeside(
         1, 9, 2, 3, 4, 3.5, 1.5, [trial_lines.ThreadLooks("Feeder", "a/train.py", "Feeder.run", 7, 2, 3)]
@@ -72,6 +72,7 @@ LINES: list[lines.Line] = [
     lines.SpanNotFound("train:load", "function"),
     worker_lines.WorkerGone(10, -9),
     worker_lines.KeptOpen(1),
+    worker_lines.WorkerInit(1, 0, 5, "seed", "a/train.py", 7),
     ReadSums(1, 5, [PlaceReads('s3', 'bucket', 3, 900, 40, 1, 30, None, {300: 3})], True, 2),
     SampleCalls(
         1, 7, 90, [FunctionCalls("/me/a.py", "bank", 1, 9, "/me/a.py", 20, 2, 1, 50, 20, 3, 4, 800, False, True, 1)],

@@ -10,6 +10,7 @@ from made_up_trials import watched
 
 from pipebench.render.watch_causes import SENTENCES
 from pipebench.results.account import Account, AccountRow
+from pipebench.watch.read.gather import Run, ShownTime
 from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.read.without_workers import no_workers, with_one_tensor
 
@@ -24,7 +25,7 @@ def test_many_tensors_are_the_cause_where_they_take_longer_to_cross(
     found = watched()
     loader = replace(found.loaders[0], workers=0)
     costs = replace(made(cpu=cpu_s, workers=0), tensors=tensors, hand_over_s=0.09, loader=loader.loader)
-    seen = Seen(None, replace(found, loaders=(loader,), costs=(costs,)), Account(1.0, ()), {})  # type: ignore[arg-type]
+    seen = Seen(Run([], ShownTime(), ()), replace(found, loaders=(loader,), costs=(costs,)), Account(1.0, ()), {})  # type: ignore[arg-type]
     (cause,) = no_workers(seen)
     assert cause.code == code and cause.values.get("tensors", tensors) == tensors
 
@@ -33,7 +34,7 @@ def test_workers_that_would_share_an_open_file_are_not_promised() -> None:
     found = watched()
     loader = replace(found.loaders[0], workers=0, kept_open=True)
     account = Account(9.0, (AccountRow("make-batch", 3.0, loader.loader, 1.0, "more-overlap"),))
-    seen = Seen(None, replace(found, loaders=(loader,)), account, {})  # type: ignore[arg-type]
+    seen = Seen(Run([], ShownTime(), ()), replace(found, loaders=(loader,)), account, {})  # type: ignore[arg-type]
     told = SENTENCES["no-workers"](next(iter(no_workers(seen))), {"kept_open": 1}, "3 s")
     assert told.endswith(
         "Workers that each open the file or connection themselves could save up to 1.00 s, less what their start "
@@ -66,5 +67,5 @@ def test_nothing_is_saved_where_a_worker_needs_longer_to_hand_over_than_to_make(
     loader = replace(found.loaders[0], workers=0)
     costs = replace(made(cpu=0.01, workers=0), tensors=2.0, hand_over_s=hand_over_s, loader=loader.loader)
     account = Account(9.0, (AccountRow("make-batch", 3.0, loader.loader, 1.0, "more-overlap"),))
-    seen = Seen(None, replace(found, loaders=(loader,), costs=(costs,)), account, {})  # type: ignore[arg-type]
+    seen = Seen(Run([], ShownTime(), ()), replace(found, loaders=(loader,), costs=(costs,)), account, {})  # type: ignore[arg-type]
     assert next(iter(no_workers(seen))).recoverable_s == saved

@@ -156,5 +156,5 @@ def test_the_line_of_the_work_before_the_model_is_noted(looked):
         looked.of.stepped(0)
     written = _written(looked)[0]
     (one,) = written.early_lines
-    assert (one.function, one.calls.partition(".")[0], one.looks) == ("at_work", "threading", 2)
+    assert (one.function, one.calls.partition(".")[0], one.looks) == ("at_work", "threading", 3)
     assert not written.besides

@@ -75,7 +75,7 @@ def test_work_before_the_model_is_found_in_a_loop_without_a_loader(looker):
     (line,) = looker.written
     (place,) = [one for one in line.places if one.looks]
     assert (line.loader, line.turns, line.file) == (0, 4, __file__)
-    assert place.early and place.functions[0].endswith("get_batch") and place.looks == 2
+    assert place.early and place.functions[0].endswith("get_batch") and place.looks == 3
     assert line.forward_looks == 3
 
 

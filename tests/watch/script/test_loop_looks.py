@@ -1,5 +1,6 @@
 """Where the thread of a loop is: the line of the loop and what it calls, but not while it waits or trains."""
 
+import itertools
 import os
 import sys
 import threading
@@ -11,7 +12,9 @@ import pytest
 import torch
 from looked_at import Client, Model, iteration, made_up_recording, seen_from_outside
 
-from pipebench.watch.script import loop_looks, thread_clock
+from pipebench.watch.record.patches import Patches
+from pipebench.watch.script import forks, loop_looks, thread_clock
+from pipebench.watch.script.look_counts import OfLoader
 from pipebench.watch.script.loop_looks import RARELY_S, LoopLooker
 from pipebench.watch.script.loop_place import own_calls, place_in
 
@@ -299,6 +302,41 @@ def test_there_is_no_thread_while_the_process_forks_and_threading_knows_none():
     assert not looker._runs
     looker.go_on()
     assert not looker._runs
+
+
+def test_in_the_search_for_a_model_looks_count_no_more_often_than_later(monkeypatch):
+    looker = LoopLooker(made_up_recording(), RARELY_S)
+    looker._of[1] = OfLoader(sought=True)
+    now, counted, gone = [1.0], list[float](), threading.Lock()
+
+    def waits(_, seconds):
+        now[0] += seconds
+        return now[0] >= 2.5
+
+    monkeypatch.setattr(loop_looks, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(looker, "_waits", waits)
+    monkeypatch.setattr(looker, "_look", lambda again=False: again or counted.append(now[0]))
+    gone.acquire()
+    looker._look_on(None, gone)
+    assert looker._searched > 400
+    assert min(after - before for before, after in itertools.pairwise(counted)) >= 0.5 * loop_looks._FIRST_S
+
+
+def test_looks_go_on_once_the_fork_of_the_loop_s_thread_is_over(monkeypatch):
+    """It may wait for the child from there on. In another thread, the loop's next batch is early enough."""
+    begun, child, patches = [], [7], Patches()
+    monkeypatch.setattr(os, "fork", lambda: child[0])
+    recording = SimpleNamespace(patches=patches, guarded=lambda _, act: act())
+    plain = os.fork
+    forks.goes_on_after_forks(lambda: begun.append(1), recording)
+    assert os.fork() == 7 and begun == [1]
+    other = threading.Thread(target=os.fork)
+    other.start()
+    other.join()
+    child[0] = 0  # this is the child
+    assert os.fork() == 0 and begun == [1]
+    patches.undo()
+    assert os.fork is plain
 
 
 def test_after_the_backward_and_in_loops_that_do_not_train_nothing_is_early(looker):

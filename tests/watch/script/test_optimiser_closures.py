@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from clockwork import Clock, loop_by
 from torch.utils.data import DataLoader
 
 from pipebench import watching
+from pipebench.watch.script.loop_place import Place, place_in
 
 CLOCK = Clock()
 
@@ -197,3 +199,23 @@ def test_the_step_of_an_optimiser_that_another_one_holds_is_a_part_of_that_one_s
     weight = torch.ones(1, requires_grad=True)
     found, _ = _phases(Holding([weight]), weight, lambda optimiser, closure: optimiser.step())
     assert found == {"optimiser": 2 * 16_000, "other": 2 * 10}
+
+
+def test_a_look_in_a_closure_finds_its_own_lines() -> None:
+    """As if the loop had called it: torch's optimiser, which does, is left out."""
+    weight, found = torch.nn.Parameter(torch.ones(1)), list[Place | None]()
+    optimiser, loop = torch.optim.SGD([weight], 0.1), id(sys._getframe())
+    with watching():
+        for numbers in DataLoader(torch.arange(6.0), 2):  # type: ignore[arg-type]
+
+            def closure(numbers: Any = numbers) -> Any:
+                loss = (weight - numbers).sum()
+                loss.backward()
+                found.append(place_in(sys._getframe(), loop))
+                return loss
+
+            optimiser.step(closure)
+    place = found[-1]
+    assert place is not None and not (place.trains or place.in_step)
+    (function,) = place.functions
+    assert function.endswith("<locals>.closure") and [code.co_name for code, _ in place.path][1:] == ["closure"]

@@ -103,7 +103,12 @@ NUMPY, TORCH = "/lib/site-packages/numpy/core.py", "/lib/site-packages/torch/"
         ([(_reads, f"{TORCH}nn/modules/module.py"), (_stacks, NUMPY)], None),  # a layer, whatever it calls
         ([(_reads, "/lib/site-packages/timm/layers.py")], None),
         ([(_reads, "<string>")], None),
-        ([(_reads, "/usr/lib/python3/queue.py".replace("/usr/lib/python3", copy.__file__[:-8]))], None),  # it waits
+        (
+            [(_reads, f"{copy.__file__[:-8]}/queue.py")],
+            "queue._reads",
+        ),  # it waits: the reader knows whether for a device
+        ([(_stacks, "/lib/site-packages/requests/api.py"), (_reads, f"{copy.__file__[:-8]}/ssl.py")], "ssl._reads"),
+        ([(_reads, f"{TORCH}nn/modules/module.py"), (_reads, f"{copy.__file__[:-8]}/queue.py")], None),
     ],
 )
 def test_a_library_is_no_line_of_the_users_own_and_what_trains_is_none(inner, calls):

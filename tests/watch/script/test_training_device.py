@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -263,3 +264,21 @@ def test_trials_wait_for_the_device_that_trains(cuda: Cuda, tmp_path: Any) -> No
     recording: Any = SimpleNamespace(settings=settings, fault=None, before_stop=[], on=True)
     Trying(recording, {}, lambda: None, _trained()).trial.clock.finish()
     assert cuda.touched == [1]
+
+
+def test_a_script_trains_on_the_host_while_no_device_is_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind, asked in (("cuda", "is_initialized"), ("xpu", "is_initialized")):
+        monkeypatch.setattr(getattr(torch, kind), asked, lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    device = TrainingDevice()
+    assert not device.on_host()  # it has not trained yet
+    device.backward_of(torch.ones(1))
+    assert device.on_host()
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.cuda, "is_initialized", lambda: True)
+        assert not device.on_host()
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "cupy", SimpleNamespace())
+        assert not device.on_host()
+    device.backward_of([torch.ones(1), torch.ones(1, device="meta")])
+    assert not device.on_host()

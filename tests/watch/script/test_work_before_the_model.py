@@ -50,9 +50,10 @@ def test_what_a_closure_of_the_optimiser_does_before_the_model(looker):
     assert place.line == closure.__code__.co_firstlineno + 1
     looker.of.early = lambda loader: False
     looker.of.came(1, sys._getframe())
-    optimiser.step(wrapped)  # after the backward, all that is in a step is the optimiser's
+    optimiser.step(wrapped)  # after the backward, the clock takes it for other work
     looker.of.end()
-    assert not any(one.looks for one in looker.written[1].places)
+    (one,) = (one for one in looker.written[1].places if one.looks)
+    assert [name.rpartition(".")[2] for name in one.functions[:2]] == ["closure", "augmented"]
 
 
 def test_the_step_of_an_optimiser_that_is_not_torch_s_is_training(looker):
@@ -100,6 +101,18 @@ def test_what_a_loss_that_calls_the_model_does_before_it(looker):
     (place,) = _early(looker, 3, compute_loss)
     assert place.looks == 2 and place.functions[0].endswith("augmented")
     assert looker.written[0].forward_looks == 6
+
+
+def test_where_no_look_meets_a_model_all_before_the_backward_is_forward(looker):
+    """As of a model that takes a thousandth of it. It has lines all the same, but not before the looks are over."""
+    at_work = seen_from_outside(looker.of)
+
+    def fetched():
+        at_work()
+
+    assert not _early(looker, 3, fetched)
+    (line,) = looker.written
+    assert line.forward_looks == sum(one.looks for one in line.forward_lines) == 3
 
 
 @pytest.mark.parametrize(
