@@ -32,7 +32,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         return None
     return Change(
         "slow_lines", {}, f"{share:.0%} of a sample's time", predicted=predicted, title=title, how=how,
-        at=at, of_script=True, or_more=seen.training_gains_too,
+        at=at, of_script=True, or_more=seen.training_gains_too, frees=share,
     )  # fmt: skip
 
 

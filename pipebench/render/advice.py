@@ -28,6 +28,7 @@ from pipebench.render.advice_notes import (
     of_line,
     of_reads,
     of_threads,
+    otherwise,
     slow_line,
     too_long,
 )
@@ -35,7 +36,6 @@ from pipebench.render.advice_reasons import DOES_NOT_APPLY, ENDED, NOT_TRIED, RE
 from pipebench.render.cells import Table, spoken
 from pipebench.render.layout import Line, Part, Section, Spare, Sparing
 from pipebench.render.screen import LATE
-from pipebench.render.started import fitting
 from pipebench.render.watch_verdict import verdict as limit
 from pipebench.results.advice import ANEW, LEAST_PAIRS, NO_LOADER, SOME_PASSES, Advice, Cache, Finding
 from pipebench.results.watched import LoaderResult, WatchResult
@@ -77,11 +77,10 @@ def sections(
         said += of_threads(advice, watched)
     table = [_table(advice, full)] if any(full or _is_told(advice, one) for one in advice.findings) else []
     closing = _closing(advice, _had_no_workers(advice, watched), goes_on)
-    started = fitting(watched.started) if watched is not None else ""
     return [
         ("verdict", said),
         ("remedies", [*table, *_writing(advice, watched)]),
-        ("next", [*closing, *of_reads(advice), *of_discarding(advice), _next(advice, line, started)]),
+        ("next", [*closing, *of_reads(advice), *of_discarding(advice), _next(advice, line, otherwise(watched))]),
     ]
 
 
@@ -375,11 +374,8 @@ def _closing(advice: Advice, had_no_workers: bool, goes_on: bool) -> Iterator[st
     yield f"Tried for {seconds(advice.spent_s)} of {seconds(advice.budget_s)}{together}. {training}{goes}"
 
 
-def _next(advice: Advice, line: SlowLine | None, started: str) -> str:
-    """The next move: to make the advised change, or else to make the stage or the line cheaper that takes most.
-
-    `started` is what was run, as words for the shell ("": not known).
-    """
+def _next(advice: Advice, line: SlowLine | None, otherwise: str) -> str:
+    """The next move: to make the advised change, or else to make the stage or the line cheaper that takes most."""
     if advice.chosen is not None:
         return "Then: change the script and run `pipebench advise` again, until nothing gains."
     if advice.followed is not None:
@@ -392,6 +388,5 @@ def _next(advice: Advice, line: SlowLine | None, started: str) -> str:
     if line is not None and (most is None or most.gain is None):
         return "Then: change that line and run `pipebench watch` on the script."
     if most is None or most.gain is None:
-        again = f"pipebench watch --full {started}".strip()
-        return f"Then: `{again}` shows which stage takes the time."
+        return otherwise
     return f"Then: make {printable(most.change.title)} cheaper. That can bring {most.gain.speedup:.2f}× at most."

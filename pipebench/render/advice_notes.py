@@ -9,6 +9,8 @@ from pipebench.render import watch, watch_account
 from pipebench.render.advice_names import named
 from pipebench.render.layout import Line, Part, Spare, Sparing, flat
 from pipebench.render.screen import LATE
+from pipebench.render.started import fitting
+from pipebench.render.watch_verdict import TRIED, next_move
 from pipebench.results.advice import Advice
 from pipebench.results.beginning import beginning
 from pipebench.results.drilled import DrilledLine
@@ -96,6 +98,14 @@ def of_discarding(advice: Advice) -> list[Sparing]:
         return []
     said = "--yes-discard-weights also tries caches of what samples make again in each pass, and cheaper decoding."
     return [Spare((said,), _EARLY)]
+
+
+def otherwise(watched: WatchResult | None) -> str:
+    """What comes next where trials brought nothing: the move of the watched part, if trials cannot make it."""
+    move = watched.next_move if watched is not None else None
+    told = next_move(move) if move is not None and move.action not in TRIED else None
+    again = f"pipebench watch --full {fitting(watched.started) if watched is not None else ''}".strip()
+    return told or f"Then: `{again}` shows which stage takes the time."
 
 
 def of_reads(advice: Advice) -> list[Sparing]:

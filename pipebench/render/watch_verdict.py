@@ -278,7 +278,7 @@ _KNOWN = (
     "compute-in-float32", "compute-what-counts",
 )  # fmt: skip
 # what `pipebench advise` tries on the running training
-_TRIED = {
+TRIED = {
     "set-num-workers", "raise-num-workers", "lower-num-workers", "make-stage-cheaper", "make-hand-off-cheaper",
     "keep-workers", "fewer-threads", "raise-prefetch-factor", "workers-for-thread", "fewer-torch-threads",
 }  # fmt: skip
@@ -324,7 +324,7 @@ def _of_all_ranks(own: str | None) -> str:
 def _of_judged(result: WatchResult, own: str | None, of_command: bool) -> str | None:
     """The next command for a loop whose data were judged. What is tried or replayed needs a loop that trains."""
     found, move = result.verdict, result.next_move
-    if move is not None and move.action in _TRIED and own is not None and found.trains:
+    if move is not None and move.action in TRIED and own is not None and found.trains:
         return f"Then: `pipebench advise {own}` tries what helps while it trains.{_if_longer(result)}"
     if move is not None and move.stage_kind in _OWN_STAGES:
         return f"Then: `pipebench run --stage {move.stage_kind}` compares ways to do it on this machine."

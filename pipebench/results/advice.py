@@ -36,6 +36,7 @@ _PAYS = 1.03  # in so many passes: the least speed-up that is worth an edit
 LEAST_PAIRS = 3  # of a trial; below it, an interval is too wide to be read
 _GIVEN_BACK, _MOST_GIVEN_BACK = 0.1, 0.95  # of the time with a changed loader: less hardly lowers its gain
 _SCATTERED = 2.5  # times the smallest ratio of a trial: a larger one makes an interval that says nothing
+_MOST = 0.5  # of the time in which samples are made
 _NAMED = 1.1  # the least speed-up of a change of the script that is named first
 
 
@@ -91,7 +92,8 @@ class Change:
     `rough`: before it is tried, the remedy measures on the user's files whether it is worth that. `varies` is how far
     its gain differs between runs, where that is more than usual: the standard deviation of the gain's logarithm.
     `parts` are what the user writes for several changes in one; those without a place come first. `or_more`:
-    `predicted` is no limit, because the change also frees cores that training waits for.
+    `predicted` is no limit, because the change also frees cores that training waits for; `frees` is the share of the
+    workers' time that it can save.
     """
 
     remedy: str
@@ -122,6 +124,7 @@ class Change:
     parts: tuple[Part, ...] = ()
     loop_threads: int = 0
     or_more: bool = False
+    frees: float = 0.0
 
     @property
     def limit(self) -> str:
@@ -364,14 +367,17 @@ class Advice:
 
     @property
     def aside(self) -> Finding | None:
-        """Fewer threads of torch that gained, where a change of the script could bring more by the same cores.
+        """Fewer threads of torch that gained, or probably do, where a change of the script could bring more.
 
-        Training then waits for cores that this work of the workers takes, so they are to be tried when it is gone.
+        Training then waits for cores that this work of the workers takes, so they are to be tried when it is gone. If
+        that is most of their work, the change brings more, whatever the waits of the loop say.
         """
-        more = [one.change.predicted or 0.0 for one in self.findings if one.change.of_script and one.change.or_more]
-        gained = [one for one in self.findings if one.change.loop_threads and one.outcome == "gain" and one.gain]
-        most = max(gained, key=lambda one: one.gain.speedup if one.gain else 0.0, default=None)
-        return most if most is not None and most.gain and max(more, default=0.0) > most.gain.speedup else None
+        more = [one.change for one in self.findings if one.change.of_script and one.change.or_more]
+        limit = max((one.predicted or 0.0 for one in more), default=0.0)
+        frees = max((one.frees for one in more), default=0.0)
+        found = [one for one in self.findings if one.change.loop_threads and one.gain and min(one.ratios or (0,)) > 1]
+        most = max(found, key=lambda one: one.gain.speedup if one.gain else 0.0, default=None)
+        return most if most is not None and most.gain and (frees >= _MOST or limit > most.gain.speedup) else None
 
     @property
     def larger(self) -> Finding | None:

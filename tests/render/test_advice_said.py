@@ -260,6 +260,21 @@ def test_a_short_page_has_where_the_time_went_in_place_of_causes_and_of_rows_tha
     assert "Starting 2 workers (fork)" not in said and "could be saved by faster loading" not in said
 
 
+def test_where_trials_bring_nothing_the_move_of_the_watched_part_comes_next():
+    none = replace(TRIED, outcome="no-gain")
+    watched = replace(seen(0.7).watched, started="train.py --epochs 3")
+    assert _said(replace(ADVICE, findings=(none,)), watched).endswith(
+        "`pipebench watch --full train.py --epochs 3` shows which stage takes the time."
+    )
+    before = NextMove(
+        "do-less-before", 2.0, took_s=13.9, function="build_vocab", file="/a/news.py", line=63, line_share=0.9
+    )
+    said = _said(replace(ADVICE, findings=(none,)), replace(watched, next_move=before))
+    assert "build_vocab" in said.split("Next: ")[1] and "watch --full" not in said
+    tried = NextMove("raise-num-workers", 2.0, workers=2, to_workers=4)
+    assert "Next: " not in _said(replace(ADVICE, findings=(none,)), replace(watched, next_move=tried))
+
+
 def test_a_short_page_that_names_no_change_has_the_first_cause_before_where_the_time_went():
     how = tuple(f"Line {place} of what the user writes." for place in range(9))
     tried = tuple(
@@ -300,6 +315,10 @@ def test_fewer_threads_that_gain_by_cores_that_needless_work_takes_are_put_aside
     assert "torch.set_num_threads(1) makes the training loop 1.41× (1.20–1.70) as fast (tried)" in said
     assert "→" not in said and "Then: make that change and run `pipebench advise` again" in said
     assert "Nothing to gain" not in said and "No gain was found" not in said
+    most = replace(line, predicted=1.13, frees=0.98)  # of loops that hardly wait, and train on few cores
+    unsure = replace(gained, outcome="unclear", gain=Speedup(1.35, 0.75, 2.6, 0.95), ratios=(1.03, 1.3, 1.4, 1.88))
+    freed = replace(found, findings=(unsure, Finding(most, "not-tried", reason="of-script")))
+    assert "torch.set_num_threads(1) probably makes it faster, too: torch's threads wait for cores" in _said(freed)
     less = replace(found, findings=(gained, Finding(replace(line, predicted=1.3), "not-tried", reason="of-script")))
     sure = replace(found, findings=(gained, Finding(replace(line, or_more=False), "not-tried", reason="of-script")))
     assert less.aside is None and sure.aside is None
