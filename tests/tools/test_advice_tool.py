@@ -20,6 +20,7 @@ OTHERS = (
     "twentysixth",
     "twentyseventh",
     "twentyeighth",
+    "twentyninth",
 )  # fmt: skip
 
 
