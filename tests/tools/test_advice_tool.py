@@ -210,3 +210,18 @@ def test_a_patched_script_reads_the_data_of_the_script(sets, monkeypatch, tmp_pa
     (tmp_path / "advised.diff").write_text("--- a/train.py\n+++ b/train.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n")
     copy, *_ = advice._patched(script, sets["scripts"][0])
     assert copy.read_text() == "x = 2\n" and (copy.parent / "data" / "made").exists()
+
+
+def test_the_same_program_in_another_layout_is_timed_once(sets, tmp_path):
+    import advice
+
+    texts = (
+        "loader = DataLoader(data, 8, persistent_workers=True)\n",
+        "loader = DataLoader(\n    data, 8, persistent_workers=True\n)\n",
+    )
+    one, other, third = (tmp_path / f"{name}.py" for name in "abc")
+    for file, text in zip((one, other, third), (*texts, texts[0].replace("8", "9")), strict=True):
+        file.write_text(text)
+    assert advice.same_program((one, (), {}), (other, (), {}))
+    assert not advice.same_program((one, (), {}), (third, (), {}))
+    assert not advice.same_program((one, ("2",), {}), (other, (), {}))
