@@ -375,7 +375,8 @@ class Advice:
         more = [one.change for one in self.findings if one.change.of_script and one.change.or_more]
         limit = max((one.predicted or 0.0 for one in more), default=0.0)
         frees = max((one.frees for one in more), default=0.0)
-        found = [one for one in self.findings if one.change.loop_threads and one.gain and min(one.ratios or (0,)) > 1]
+        tried = [one for one in self.findings if one.change.loop_threads and one.gain]
+        found = [one for one in tried if one.outcome == "gain" or (one.ratios and min(one.ratios) > 1.0)]
         most = max(found, key=lambda one: one.gain.speedup if one.gain else 0.0, default=None)
         return most if most is not None and most.gain and (frees >= _MOST or limit > most.gain.speedup) else None
 
