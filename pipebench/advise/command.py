@@ -18,7 +18,7 @@ from pipebench.advise.live_run import CommandRun, LiveRun
 from pipebench.advise.shared_resource import with_shared
 from pipebench.advise.snippet import changed, written
 from pipebench.errors import PipebenchError
-from pipebench.host.redaction import command_line
+from pipebench.host.redaction import started
 from pipebench.host.scratch import Scratch
 from pipebench.host.screen import colours, columns, encoding
 from pipebench.host.whole_files import write_whole
@@ -81,8 +81,8 @@ def advise(options: AdviseOptions, argv: Sequence[str], keep: Keep | None = None
         progress = _Progress(options.budget_s)
         conductor = Conductor(run, remedies(), options.budget_s, progress.trying)
         progress.left_s = lambda: conductor.left_s
-        words = ["--", *argv] if options.command else ["-m", *argv] if options.module else list(argv)
-        reporter = _Reporter(run, conductor, options, progress, keep, words)
+        what = started(argv, module=options.module, command=options.command)
+        reporter = _Reporter(run, conductor, options, progress, keep, what)
         settings = Settings(folder=str(folder), trial=True)
         around: dict[str, Any] = {
             "meanwhile": lambda: _conducted(run, conductor, reporter),
@@ -158,7 +158,7 @@ class _Reporter:
     options: AdviseOptions
     progress: _Progress
     keep: Keep | None
-    words: Sequence[str] = ()  # what runs, as it stands behind the options of a command
+    started: str = ""  # as in WatchResult
     began_s: float = field(default_factory=time.time)
     done: bool = False
 
@@ -196,7 +196,7 @@ class _Reporter:
         watched = self.conductor.watched or self.run.watched(ended.status if ended is not None else 0)
         found = dataclasses.replace(self.conductor.advice(), cut_short=self.run.cut_short(ended))
         watched = with_shared(watched, found.findings, found.loader) if found.loader is not None else watched
-        watched = without_secrets(dataclasses.replace(watched, started=command_line(self.words)))
+        watched = without_secrets(dataclasses.replace(watched, started=self.started))
         seen = self.conductor.seen
         of_rank = watched if seen is None else dataclasses.replace(watched, usable_cores=seen.cores)
         advice = without_secrets(self._with_text(_foretold(with_predictions(found, of_rank), watched)))

@@ -83,6 +83,11 @@ def may_hold(text: str) -> bool:
     return bool(_HINT.search(text)) or any(one in text or json.dumps(one)[1:-1] in text for one in _secrets(()))
 
 
+def started(argv: Sequence[str], *, module: bool, command: bool) -> str:
+    """What a user started, as it stands behind the options of `watch` and `advise`: see `command_line`."""
+    return command_line([*(["--"] if command else ["-m"] if module else []), *argv])
+
+
 def command_line(argv: Sequence[str]) -> str:
     """A command line as a shell takes it, inert and without secrets.
 

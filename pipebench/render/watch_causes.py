@@ -84,10 +84,9 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
     more = setting("num_workers", values.get("made_by", ""), f"{2 if 'by_thread' in values else 1} or more")
     if "kept_open" in values:
         more = "Workers that each open the file or connection themselves"
+    made = f"Loader {one.loader} has no workers: making batches inside the loop took {part}{stage_named(values)}."
     if "own_processes" in values:
-        own = " Its dataset starts processes of its own, which a worker may not: more of these may help (not tried)."
-        made = f"Loader {one.loader} has no workers: making batches inside the loop took {part}{stage_named(values)}."
-        return f"{made}{own}"
+        return f"{made} {worker_moves.OWN_PROCESSES}"
     if "by_thread" in values:
         return (
             f"Waiting for batches took {part}: loader {one.loader} has no workers, and one thread beside the loop "
@@ -102,7 +101,7 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
         f" {more}{besides}{',' if besides else ''} could save up to {seconds(saved)}, less what their start takes{each}"
     )
     return (
-        f"Loader {one.loader} has no workers: making batches inside the loop took {part}{stage_named(values)}."
+        made
         + in_loop.helped(values)
         + reads.said(values)
         + in_loop.slow_loading(values)

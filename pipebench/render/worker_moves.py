@@ -96,20 +96,21 @@ def _foreseen(move: NextMove) -> str:
         return ""
     wanted, others = (move.cores_used or 0.0) + move.wanted_cores, (move.foreign_cores or 0.0) >= MANY_CORES
     where = " Without other processes, the loop is" if _quiet(move) else " The loop is"
-    said = [f"{where} predicted to be {spoken(move.fair)} as fast{_of_passes(move)}; {_not_tried(move)}."]
-    held_up = move.alone is not None and move.fair.speedup < _WORTH <= move.alone.speedup
-    if held_up and move.alone is not None:
-        said = [
-            f" Without the other processes, the loop is predicted to be {spoken(move.alone)} as fast{_of_passes(move)},"
-            f" and beside them {spoken(move.fair)}; {_not_tried(move)}."
-        ]
+    said, alone = [], _alone(move)
+    if move.alone is not None and move.fair.speedup < _WORTH <= move.alone.speedup:
+        where = " Without the other processes, the loop is"
+        said.append(f"{where} predicted to be {spoken(move.alone)} as fast{_of_passes(move)}, and beside them ")
+        said.append(f"{spoken(move.fair)}; {_not_tried(move)}.")
+        alone = ""
+    else:
+        said.append(f"{where} predicted to be {spoken(move.fair)} as fast{_of_passes(move)}; {_not_tried(move)}.")
     if move.workers and wanted < move.workers / 2:
         said.append(" The workers mostly wait: this assumes that what they wait for serves more of them, too.")
     if _quiet(move):
         said.append(" What it may gain more beside them would be taken from them.")
     elif others and wanted >= MANY_CORES:
         said.append(" Part of that would be taken from other processes.")
-    return "".join(said) + ("" if held_up else _alone(move))
+    return "".join(said) + alone
 
 
 def _quiet(move: NextMove) -> bool:
@@ -127,6 +128,7 @@ def _not_tried(move: NextMove) -> str:
     return "this was not tried, and such figures were not verified on a GPU" if move.on_device else "this was not tried"
 
 
+OWN_PROCESSES = "Its dataset starts processes of its own, which a worker may not: more of these may help (not tried)."
 # what one more worker would have too little of -> the sentence
 _LACKING: dict[Lacking, str] = {
     "shards": "More workers would get no samples: its stream has {shards}.",
@@ -135,7 +137,7 @@ _LACKING: dict[Lacking, str] = {
     "descriptors": "The script may not open as many files as the batches of more workers need.",
     "memory": "More workers would take more than half of the free memory.",
     "starts": "More workers would take longer to start than they save in a pass.",
-    "processes": "Its dataset starts processes of its own, which a worker may not: more of these may help (not tried).",
+    "processes": OWN_PROCESSES,
 }
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pipebench.errors import PipebenchError
 from pipebench.host import limits
 from pipebench.host.machine import calibration_file, usable_cores
-from pipebench.host.redaction import command_line, inert
+from pipebench.host.redaction import inert, started
 from pipebench.host.scratch import Scratch
 from pipebench.host.screen import colours, columns, encoding
 from pipebench.host.slurm import attempt
@@ -79,8 +79,7 @@ def watch(
         if keep is not None:
             _guarded(say, lambda: keep(found, calibration, *programs))
 
-    words = ["--", *argv] if options.command else ["-m", *argv] if options.module else argv
-    options = dataclasses.replace(options, started=command_line(words))
+    options = dataclasses.replace(options, started=started(argv, module=options.module, command=options.command))
     for line in limits.too_tight_for_workers():
         say(f"pipebench: {inert(line)}\n")
     if options.bound:

@@ -40,7 +40,6 @@ _KEEP_SHARDS = {"single_node_only", "split_by_node", "_shuffle", "detshuffle"}  
 _SHARED = ("multiprocessing", "socket")  # of the standard library: what one takes, no other gets (unlike queue.Queue)
 
 
-_PROCESSES = {"multiprocessing.pool", "concurrent.futures.process", "multiprocessing.process"}
 _POOLS = {"Pool", "ProcessPoolExecutor"}
 
 
@@ -66,7 +65,7 @@ def starts_processes(dataset: Any) -> bool:
     https://docs.python.org/3/library/multiprocessing.html#multiprocessing.Process.daemon
     """
     data: Any = sys.modules.get("torch.utils.data")
-    if data is None or not _PROCESSES & sys.modules.keys():
+    if data is None:
         return False
     try:
         return any(_starts(one) for one in _Reached(data.Dataset).by(dataset) if isinstance(one, types.CodeType))

@@ -133,9 +133,10 @@ class OfLoader:
         )
         looks = self.forward_looks, self.later_looks, *modules, lines, collected, *self.graphs.take(), drawn
         outside = self.outside_looks, self.outside_ns
-        found = LoopLooks(loader, self.file, self.turns, places, *looks, *outside, early, besides, forward, on_host)
-        found.making, found.for_threads, found.helpers = self.making, self.for_threads, helpers
-        return found
+        return LoopLooks(
+            loader, self.file, self.turns, places, *looks, *outside, early, besides, forward, on_host,
+            making=self.making, for_threads=self.for_threads, helpers=helpers,
+        )  # fmt: skip
 
     def note_later(self, place: Place, frame: FrameType | None, loop: int, trains: bool) -> None:
         """Counts a look that is not before a backward. `loop` is the frame of the loop, by identity."""
