@@ -130,11 +130,11 @@ def many_operations(values: Any, part: str, saved_s: float) -> str:
 
 
 def own_lines(values: Any, part: str, saved_s: float) -> str:
-    """The sentence on the user's own Python before the backward, which took `part`."""
+    """The sentence on the user's own code besides layers before the backward, which took `part`."""
     where, _ = _PHASES[values["phase_of_lines"]]
     metric = " By its name, it keeps a metric." if "metric" in values else ""
     waits = "rests" in values
-    what, them = ("waits of the script", "them") if waits else ("Python of the script (besides layers)", "it")
+    what, them = ("waits of the script", "them") if waits else ("code of the script (besides layers)", "it")
     return (
         f"{where.capitalize()}, {what} took about {part}: {_lines(values)}.{metric} Less of {them} could save at most "
         f"{seconds(saved_s)} (predicted from stack samples, not tried)."

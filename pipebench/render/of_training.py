@@ -7,7 +7,7 @@ from typing import Any
 from pipebench.render import in_loop
 from pipebench.render.of_passes import saving
 from pipebench.results.account import Cause
-from pipebench.units import counted, percent, seconds
+from pipebench.units import code_place, counted, percent, seconds
 
 _GROWS = {
     "forward": "Forward", "backward": "Backward", "optimiser": "The optimiser's step",
@@ -22,8 +22,17 @@ def slower_steps(one: Cause, values: Any, part: str) -> str:
         f"{_GROWS[values['phase']]} takes longer and longer, as where the loop keeps a graph or a list that grows: "
         f"{seconds(values['early_s'])} of an iteration in the second fifth of the loop, and "
         f"{seconds(values['late_s'])} in the last one ({times:.1f} times as long; waits for a core left out). What "
-        f"came on top since took {part}." + saving(one, "Detaching or dropping what it keeps")
+        f"came on top since took {part}{_where(values)}." + saving(one, "Detaching or dropping what it keeps")
     )
+
+
+def _where(values: Any) -> str:
+    """Where most of that was seen, if looks tell it."""
+    if "line" not in values:
+        return ""
+    place = code_place(values["file"], values["line"])
+    function = values.get("function", "")
+    return f", most of it seen in {f'{function} ({place})' if function else place}"
 
 
 def frozen(one: Cause, values: Any, part: str) -> str:

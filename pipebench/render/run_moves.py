@@ -46,6 +46,7 @@ GROWS = (
     "As it takes longer and longer through a pass, it seems to work on all of the pass so far: once at the end of the "
     "pass is enough, or sums that each step adds to"
 )
+OF_METRIC = "A metric over all of the pass so far is enough at its end; or keep sums that each step adds to"
 IN_WORKERS = "make batches in the workers of a DataLoader (num_workers={}), beside the training"
 
 
@@ -112,8 +113,8 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
         f"takes about {seconds(move.took_s or 0.0)} of the run"
     ),
     "keep-less": lambda move: (
-        "find what the loop keeps from one iteration to the next, and detach it or drop it: a hidden state or a loss "
-        "with its graph, a list of outputs, a hook that is registered again"
+        f"find what the loop keeps from one iteration to the next{at(move)}, and detach it or drop it: a hidden state "
+        "or a loss with its graph, a list of outputs, a hook that is registered again"
     ),
     "keep-outputs": lambda move: (
         "if the inputs of the frozen module are the same in each pass, compute its outputs once, before training or "
@@ -139,8 +140,9 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
         f"let the loop wait less before backward{at(move)}: do several of these at once, or begin them earlier, in a "
         f"thread or a process beside the loop. Such waits take about {seconds(move.took_s or 0.0)} of the run"
         if move.rests
-        else f"do the Python work before backward{at(move)} less often, or in one operation on a tensor or an array "
-        f"that is kept. Such work takes about {seconds(move.took_s or 0.0)} of the run"
+        else f"do the work besides layers before backward{at(move)} less often, or in one operation on a tensor or an "
+        f"array that is kept. Such work takes about {seconds(move.took_s or 0.0)} of the run"
+        + (f". {OF_METRIC}" if move.metric else "")
     ),
     "more-threads": lambda move: (
         f"let torch use {move.to_workers} threads in the script's own process: torch.set_num_threads({move.to_workers})"

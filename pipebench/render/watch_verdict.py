@@ -221,7 +221,7 @@ _WHOLE = {
     "make-batches-cheaper": "making batches",
     "prepare-in-workers": "this work",
     "do-less-before": "what comes before the first loop",
-    "less-python": "the Python work before backward",
+    "less-python": "this work",
     "do-less-in-the-loop": "this work",
     "do-less-in-validation": "this work",
     "shorten-wait-part": "the sampler",

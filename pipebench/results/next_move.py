@@ -46,8 +46,9 @@ class NextMove:
     `function`, `file` and `line` are where that work is in the user's own code: of a function of theirs that is called,
     the place of the call; of a setting of a loader, where this is made ("" and 0: not known). Where another function is
     called there, `by` is its name. `rests`: there, the loop needs no core, but waits. `needed`: by its name, training
-    needs what it does in each step, as an average of weights. `part_s` of `took_s` is the part of the function that is
-    named (None: not known, or all). `grows`: it takes longer and longer through each pass.
+    needs what it does in each step, as an average of weights. `metric`: by its name, it keeps a metric. `grows`: it
+    takes longer and longer through each pass. `part_s` of `took_s` is the part of the function that is named (None: not
+    known, or all).
 
     Of "make-batches-cheaper" and "do-less-before", and of "less-python" with a `title`, `line` is where most of that
     work is, and `line_share` its part of it; `to_workers` is set if workers of a DataLoader would save much of it.
@@ -112,6 +113,7 @@ class NextMove:
     line: int = 0
     rests: bool = False
     needed: bool = False
+    metric: bool = False
     grows: bool = False
     lives_on: bool = False
     torch_threads: int | None = None

@@ -48,7 +48,11 @@ _TRAINING = (
     "clip", "scale", "schedul",
 )  # fmt: skip
 _NEEDED = ("ema", "teacher", "target", "polyak", "swa", "momentum", "averag", "moving", "shadow")
-_METRIC = ("metric", "score", "accuracy", "iou", "confusion", "dice", "meter", "auc", "recall", "precision")
+_METRIC = (
+    "metric", "score", "accuracy", "iou", "confusion", "dice", "meter", "auc", "recall", "precision", "bleu", "rouge",
+    "psnr", "ssim",
+)  # fmt: skip
+_F1 = re.compile(r"(?<![A-Za-z])[fF]1(?![0-9])|F1")
 _WHOLE = (
     "on", "log", "logs", "net", "run", "item", "post", "after", "save", "fit", "ema", "swa", "auc",
 )  # words that begin many others  # fmt: skip
@@ -340,7 +344,7 @@ def needed_in_each(function: str) -> bool:
 
 
 def keeps_metric(function: str) -> bool:
-    return _any(words_of(function), _METRIC)
+    return _any(words_of(function), _METRIC) or _F1.search(function) is not None
 
 
 def words_of(name: str) -> list[str]:

@@ -121,6 +121,8 @@ def _is_it(one: Known, line: Line, text: str) -> bool:
         return False
     if (one.listed or one.cut) and not _fits(one, line, text):
         return False
+    if one.every and not _in_every_use(one, line, text):
+        return False
     if (one.in_loop and not (_loops(line) or LOOP.match(text))) or (one.kinds and line.kind not in one.kinds):
         return False
     if line.calls:
@@ -192,6 +194,16 @@ def _fits(one: Known, line: Line, text: str) -> bool:
     return (
         name is not None and (not one.listed or _is_list(name, line.given)) and (not one.cut or _cut(one, line, name))
     )
+
+
+def _in_every_use(one: Known, line: Line, text: str) -> bool:
+    """Whether what the pattern names is used below, and only as the row says."""
+    found = one.pattern.search(text)
+    if found is None:
+        return False
+    below, name = "\n".join(line.below), re.escape(found[1])
+    uses = len(re.findall(rf"\b{name}\b", below))
+    return 0 < uses == len(re.findall(one.every.replace("NAME", name), below))
 
 
 def _is_list(name: str, given: Sequence[str]) -> bool:

@@ -18,7 +18,8 @@ class Known(NamedTuple):
     so many seconds of each sample. Not `sure`: the text does not tell enough to make it the next step.
     `where`: it is slow only where this holds, which neither the text nor looks tell, so no saving is counted on.
     In a loop that makes its batches itself, `alone` is said in place of `how`; what has none and does not hold
-    `anywhere` is not told there. `draws`: it holds in samplers, too.
+    `anywhere` is not told there. `draws`: it holds in samplers, too. `every`: only where
+    each use of the pattern's first group below is this, which calls it NAME, and there is one.
     """
 
     pattern: re.Pattern[str]
@@ -39,3 +40,4 @@ class Known(NamedTuple):
     anywhere: bool = False
     draws: bool = False
     where: str = ""
+    every: str = ""

@@ -10,6 +10,7 @@ import re
 from pipebench.results.drilled import What
 from pipebench.watch.read.known_arrays import ARRAYS
 from pipebench.watch.read.known_files import FILES
+from pipebench.watch.read.known_operations import OPERATIONS
 from pipebench.watch.read.known_row import Known
 
 _RATE = r"(?:self\.)?\w*(?:decay|momentum|alpha|tau|beta|ema)\w*"
@@ -101,6 +102,7 @@ GROUPS = Known(
 KNOWN = (
     *FILES,
     *ARRAYS,
+    *OPERATIONS,
     Known(  # pytorch.org/docs/stable/optim.html: weight averaging (SWA and EMA)
         re.compile(rf"\bdeepcopy\([^#]*\bstate_dict\(|\]\s*=\s*[^#=]*\*\s*\(?(?:1(?:\.0*)?\s*-\s*)?{_RATE}"),
         "an average of weights changed in place",

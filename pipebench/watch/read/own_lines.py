@@ -1,12 +1,14 @@
-"""Names the lines of the user's own code that work in Python before a backward, besides layers. Pure.
+"""Names the lines of the user's own code that do other work than layers before a backward. Pure.
 
-The clock takes all of it for forward. Looks at the loop's stack find these lines. What they cost is known only where no
-device works meanwhile. Where the script trains on no device, lines that wait are named, too.
+They work in Python, keep a metric, or do an operation in place of which torch has one that does less. The clock takes
+all of it for forward. Looks at the loop's stack find these lines. What they cost is known only where no device works
+meanwhile. Where the script trains on no device, lines that wait are named, too.
 """
 
 from __future__ import annotations
 
 import linecache
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -17,14 +19,14 @@ from pipebench.watch.read.after_model import python_loops
 from pipebench.watch.read.device_idle import in_waits
 from pipebench.watch.read.drilled import wilson
 from pipebench.watch.read.gather import NO_LOADER, Run
-from pipebench.watch.read.in_loop import FEWEST, enough, keeps_metric, on_host
+from pipebench.watch.read.in_loop import FEWEST, enough, keeps_metric, on_host, words_of
 from pipebench.watch.read.line_runs import counts_of
 from pipebench.watch.read.lines_around import Text
 from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.prepared import FORWARDS, copies, late_share, looks_at_forward, prepared
-from pipebench.watch.read.slow_line import slow_line
+from pipebench.watch.read.slow_line import is_slow_operation, slow_line
 from pipebench.watch.record.own_code import WAITS
-from pipebench.watch.record.trial_lines import LineLooks
+from pipebench.watch.record.trial_lines import LineLooks, LoopLooks
 
 CODE = "own-lines"
 _PART = 0.15  # of the phase: a function that is named
@@ -32,11 +34,13 @@ _PART_OF_ALL = 0.05  # where no loader makes the batches, so that this phase hol
 _SURELY = 0.5  # of what matters, at the low end of what so few looks may mean: then they are a cause
 _LEAST, _LEAST_OF_CAUSE = 5, 10  # looks
 _ONE_LINE = 0.8  # of the looks at a function: else its lines are told from the first to the last one
+_TRAINS = frozenset({"loss", "losses", "criterion", "forward", "net", "network", "model", "layer", "head", "learner"})
+_OF_METRIC = ("update", "compute", "add", "result", "evaluate")
 _MOST = 3  # functions, which must be in one file
 
 
 class OwnLines(NamedTuple):
-    """A function of the user's own, its lines that work in Python, what they call, and their share of the phase.
+    """A function of the user's own, its lines besides layers, what they call, and their share of the phase.
 
     `sleeps`: most looks found them while they let time pass, which is no work.
     """
@@ -63,11 +67,28 @@ def own_lines(run: Run, loader: int, text: Text = linecache.getline) -> list[Own
     by_function: dict[tuple[str, str | int], list[LineLooks]] = {}
     waits = on_host(lines)  # for no device
     part = _PART_OF_ALL if waits and loader == NO_LOADER else _PART
-    for one in (one for line in lines for one in line.lines if waits or not _in_waits(one)):
+    for one in (one for one in _besides_layers(lines, text) if waits or not _in_waits(one)):
         by_function.setdefault((one.file, one.function or one.line), []).append(one)
     found = (_of_function(same, rest)._replace(sleeps=_sleep(same, text)) for same in by_function.values())
     large = [one for one in found if one.looks >= _LEAST and one.share >= part]
     return sorted(large, key=lambda one: -one.looks)
+
+
+def _besides_layers(lines: Sequence[LoopLooks], text: Text) -> list[LineLooks]:
+    """All lines that work in Python, and those of other work besides layers, of each look one."""
+    told = Counter(one._replace(looks=0) for line in lines for one in line.forward_lines)
+    other = {one for one in told if _is_metric(one.function) or is_slow_operation(one, text)}
+    found = [one for line in lines for one in line.forward_lines if one._replace(looks=0) in other]
+    at = {(one.file, one.line) for one in other}
+    return found + [one for line in lines for one in line.lines if (one.file, one.line) not in at]
+
+
+def _is_metric(function: str) -> bool:
+    """Whether a function keeps a metric by its name. "score" alone may be one of attention, or a model's."""
+    if not keeps_metric(function) or not _TRAINS.isdisjoint(words_of(function)):
+        return False
+    rest = re.sub("(?i)scores?", "", function)
+    return keeps_metric(rest) or function.rpartition(".")[2] in _OF_METRIC
 
 
 def _sleep(same: Sequence[LineLooks], text: Text) -> bool:
@@ -101,7 +122,7 @@ def alone(seen: Seen, loader: int) -> bool:
 
 
 def in_python(seen: Seen) -> Iterable[Cause]:
-    """The user's own Python before the backward, as far as looks are certain. Python loops are a cause by themselves.
+    """Such lines, as far as looks are certain. Python loops are a cause by themselves.
 
     So are its waits there, where the script trains on no device.
 
@@ -119,7 +140,7 @@ def in_python(seen: Seen) -> Iterable[Cause]:
         low, _ = wilson(looks, max(looks, round(looks / share)))
         if low * whole_s >= _SURELY * least_s:
             values = _values(found, one.loader) | _known(seen.run, one.loader, found)
-            values |= {"metric": 1} if keeps_metric(found[0].function) else {}
+            values |= {"metric": 1} if _is_metric(found[0].function) else {}
             values |= {"rests": 1} if found[0].sleeps else {}
             yield Cause(CODE, share * whole_s, share * whole_s, one.loader, values)
 
@@ -145,7 +166,7 @@ def _found(seen: Seen, loader: int) -> list[OwnLines]:
 def _known(run: Run, loader: int, found: Sequence[OwnLines]) -> dict[str, str | int | float]:
     """What is written in place of a line of these functions, if that is known, as values of a cause."""
     named = {one.function for one in found}
-    lines = [one for line in run.looks(loader) for one in line.lines if one.function in named]
+    lines = [one for one in _besides_layers(run.looks(loader), linecache.getline) if one.function in named]
     slow = slow_line(lines, counts_of(run, loader))
     return slow if "title" in slow else {}
 

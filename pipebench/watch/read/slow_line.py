@@ -15,6 +15,7 @@ from pipebench.watch.read.drilled import with_known
 from pipebench.watch.read.in_loop import FEWEST, Where
 from pipebench.watch.read.known_arrays import ELEMENTS, IN_TURN, NESTED, PARSED
 from pipebench.watch.read.known_lines import Line
+from pipebench.watch.read.known_operations import OPERATIONS
 from pipebench.watch.read.known_table import KNOWN
 from pipebench.watch.read.line_runs import NO_COUNTS, Counts, Place, counts_of, of_elements
 from pipebench.watch.read.lines_around import Text
@@ -27,6 +28,7 @@ _SMALL = 0.05  # of the looks: lines that are not read
 _LIBRARIES = ("numpy", "scipy", "PIL", "cv2", "pandas", "sklearn", "skimage", "torch")
 # title -> what is said of it there
 _EACH = (NESTED, ELEMENTS, IN_TURN, PARSED, *KNOWN)
+_OPERATIONS = frozenset(one.title for one in OPERATIONS)
 _ALONE = {one.title: one.alone or one.how for one in _EACH if one.alone or one.anywhere}
 
 
@@ -57,6 +59,11 @@ def slow_line(
             return {**_values(line, count / looks, counts), **alike, "title": title, "how": " ".join(_ALONE[title])}
     most, count = whole.most_common(1)[0]
     return _values(most, count / looks, counts) if count >= _MOST * looks else {}
+
+
+def is_slow_operation(one: LineLooks, text: Text = linecache.getline) -> bool:
+    """Whether torch has an operation that does less than what this line does, by its text."""
+    return _known(one, text, NO_COUNTS) in _OPERATIONS
 
 
 def line_inside(seen: Seen, loader: int, values: Mapping[str, str | int | float]) -> dict[str, str | int | float]:

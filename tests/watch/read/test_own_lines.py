@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,14 +106,14 @@ def test_much_of_it_is_a_cause_and_the_move() -> None:
     (cause,) = (one for one in account.causes if one.code == "own-lines")
     assert cause.s == cause.recoverable_s == pytest.approx(0.8 * 1.4)
     text = said(account)
-    assert text.startswith("In forward, Python of the script (besides layers) took about 1.12 s of the run's")
+    assert text.startswith("In forward, code of the script (besides layers) took about 1.12 s of the run's")
     assert "MoCo.negatives (moco.py:53 → torch.stack) 60 % and learn (moco.py:60 → list) 20 % of forward." in text
     assert (
         "Less of it could save at most 1.12 s (predicted from stack samples, not tried)." in text
         and "Nothing" not in text
     )
     told = next_move(move_of_run(None, account.causes, 4)) or ""
-    assert told.startswith("Next: do the Python work before backward (MoCo.negatives, moco.py:53) less often")
+    assert told.startswith("Next: do the work besides layers before backward (MoCo.negatives, moco.py:53) less often")
 
 
 @pytest.mark.parametrize(("looks", "forward"), [(18, 100), (60, 100)])
@@ -130,6 +131,42 @@ def test_a_metric_is_named_as_one() -> None:
     assert "RunningScore.update (score.py:48) 60 % of forward. By its name, it keeps a metric. Less" in said(
         run.account()
     )
+
+
+SOURCE = ["def knn(x, k):", "    dist = torch.cdist(x, x)", "    return dist.argsort(dim=-1)[:, :, :k]", ""]
+
+
+def test_an_operation_that_does_too_much_is_named_with_the_other_one(tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text("\n".join(SOURCE))
+    sorts = LineLooks(str(file), "knn", 3, "", 60)
+    run = _run()
+    run.lines.append(replace(_looks(), forward_lines=[sorts, sorts._replace(line=2, looks=20)]))
+    account = run.account()
+    (cause,) = (one for one in account.causes if one.code == "own-lines")
+    assert cause.recoverable_s == pytest.approx(0.6 * 1.4)  # distances are needed
+    assert "knn (net.py:3) 60 % of forward. Less of it could save at most 840 ms" in said(account)
+    told = next_move(move_of_run(None, account.causes, 4)) or ""
+    assert "change net.py:3 (knn, 100 % of this work) to the first ones without a sort of all" in told
+
+
+@pytest.mark.parametrize(
+    ("function", "is_one"),
+    [
+        ("BestF1.compute", True), ("MacroAUC.update", True), ("mean_iou", True), ("RunningScore.update", True),
+        ("DiceLoss.forward", False), ("dice_loss", False), ("ScoreNet.forward", False), ("attention_scores", False),
+        ("MetricLearner.embed", False), ("Net.forward", False), ("step", False),
+    ],
+)  # fmt: skip
+def test_a_metric_counts_whatever_it_calls(function: str, is_one: bool) -> None:
+    """Operations of torch, too. A look at Python in it counts once."""
+    line = LineLooks("a/f1.py", function, 12, "", 50)
+    looks = replace(_looks(line._replace(calls="torch.cat", looks=20)), forward_lines=[line])
+    assert [one.looks for one in _found(looks)] == [50 if is_one else 20]
+    run = _run()
+    run.lines.append(looks)
+    told = next_move(move_of_run(None, run.account().causes, 4)) or ""
+    assert ("A metric over all of the pass so far is enough at its end" in told) == is_one
 
 
 def test_what_few_looks_say_is_only_named_where_training_is_told() -> None:

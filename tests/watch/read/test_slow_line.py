@@ -217,5 +217,5 @@ def test_two_loops_are_not_told_what_holds_of_a_function_of_numpy() -> None:
 
 
 def test_a_title_says_one_thing_where_a_loop_makes_its_batches() -> None:
-    titles = [one.title for one in (NESTED, *KNOWN) if one.alone or one.anywhere]
-    assert len(titles) == len({*titles})
+    said = {(one.title, one.alone or one.how) for one in (NESTED, *KNOWN) if one.alone or one.anywhere}
+    assert len(said) == len({title for title, _ in said})

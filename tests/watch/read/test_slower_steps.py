@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +13,8 @@ from pipebench.render import layout, watch_account, watch_verdict
 from pipebench.results.account import Account, Cause
 from pipebench.watch.read.gather import Process
 from pipebench.watch.read.moves_of_run import move_of_run
-from pipebench.watch.record.lines import FetchSums, HandedOver, LoopSums
+from pipebench.watch.record.lines import FetchSums, HandedOver, LoopLooks, LoopSums
+from pipebench.watch.record.trial_lines import LineLooks
 from pipebench.watch.record.worker_lines import Content
 
 Cost = Callable[[float], float]
@@ -29,7 +30,8 @@ _SIZE, _SAMPLES = _always(1000), _always(4)
 
 def _run(
     *, turns: int = 400, passes: int = 2, each_line: int = 1, cpu: Cost | None = None, no_core: Cost | None = None,
-    size: Cost | None = _SIZE, columns: Cost | None = None, samples: Cost = _SAMPLES, **phases: Cost,
+    size: Cost | None = _SIZE, columns: Cost | None = None, samples: Cost = _SAMPLES, looks: Sequence[Any] = (),
+    **phases: Cost,
 ) -> Account:  # fmt: skip
     """Two passes. Each cost is of an iteration, in ms, by its place in the run: 0 at the begin, 1 at the end."""
     costs = {name: phases.get(name, _always(cost)) for name, cost in _STEADY.items()}
@@ -55,7 +57,7 @@ def _run(
         now += sum(spent.values())
     whole = {name: sum(cost(turn / turns) for turn in range(turns)) / passes for name, cost in costs.items()}
     run.loader(passes=passes, **{name: round(cost) for name, cost in whole.items()})
-    run.lines = [one for one in run.lines if not isinstance(one, LoopSums)] + lines
+    run.lines = [one for one in run.lines if not isinstance(one, LoopSums)] + lines + [*looks]
     run.worker()
     run.workers = [Process([one for one in run.workers[0].lines if not isinstance(one, FetchSums)] + sums)]
     return run.account()
@@ -108,6 +110,47 @@ def test_a_phase_that_grows_all_the_time() -> None:
 def test_each_phase_is_named(phase: str) -> None:
     (cause,) = _told(_run(**{phase: _growing}))
     assert cause.values["phase"] == phase
+
+
+NORM, KEEPS = LineLooks("a/net.py", "Net.forward", 20, "", 0), LineLooks("a/net.py", "Memory.read", 31, "", 0)
+
+
+def _looked(*, keeps: Sequence[int], norm: Sequence[int] = (20,) * 4, name: str = "forward_lines") -> Sequence[Any]:
+    """Looks in each quarter of the iterations."""
+    found = zip(norm, keeps, strict=True)
+    return [
+        LoopLooks(1, "a/train.py", 100, [], a + b, **{name: [NORM._replace(looks=a), KEEPS._replace(looks=b)]})
+        for a, b in found
+    ]
+
+
+@pytest.mark.parametrize("phase", ["forward", "other"])
+def test_the_function_in_which_most_of_the_growth_is_seen_is_named(phase: str) -> None:
+    name = "forward_lines" if phase == "forward" else "besides"
+    account = _run(**{phase: _growing}, looks=_looked(keeps=(5, 15, 30, 40), name=name))
+    (cause,) = _told(account)
+    assert {one: cause.values[one] for one in ("file", "line", "function")} == {
+        "file": "a/net.py", "line": 31, "function": "Memory.read",
+    }  # fmt: skip
+    assert "most of it seen in Memory.read (net.py:31). Detaching or dropping" in said(account)
+    told = watch_verdict.next_move(move_of_run(None, account.causes, 4)) or ""
+    assert ("from one iteration to the next (Memory.read, net.py:31), and detach it" in told) == (phase == "forward")
+
+
+@pytest.mark.parametrize(
+    "looks",
+    [
+        _looked(keeps=(5, 5, 9, 9)),  # too few
+        _looked(keeps=(40, 40, 50, 50)),  # they scatter
+        _looked(keeps=(10, 10, 30, 30), norm=(10, 10, 32, 32)),  # both grow
+        _looked(keeps=(5, 15, 30, 40), name="lines"),
+        _looked(keeps=(0, 0, 0, 70))[-1:],
+        (),
+    ],
+)
+def test_else_no_function_is_named(looks: Sequence[Any]) -> None:
+    (cause,) = _told(_run(forward=_growing, looks=looks))
+    assert "line" not in cause.values
 
 
 def test_growth_beside_noise() -> None:
