@@ -36,6 +36,15 @@ def test_without_an_option_of_that_kind_the_help_is_named() -> None:
     assert _refused(["--zzz", "train.py"])[1] == "`watch --help` lists them"
 
 
+@pytest.mark.parametrize("span", ["collate", "train:", ":collate", "train.py", "my mod:f", "a:b:c", "train.py:collate"])
+def test_a_function_without_its_module_is_refused(tmp_path: Path, span: str) -> None:
+    (tmp_path / "train.py").touch()
+    problem, remedy = _refused(["--span", span, str(tmp_path / "train.py")])
+    assert problem == f"{span!r} names no function to time"
+    assert remedy.startswith("write MODULE:FUNCTION, as __main__:")
+    assert span != "collate" or remedy.startswith("write MODULE:FUNCTION, as __main__:collate for")
+
+
 def test_a_notebook_is_refused_with_the_recipe() -> None:
     problem, remedy = _refused(["folder/train.ipynb"])
     assert problem == "folder/train.ipynb is a notebook, and watch runs Python files"

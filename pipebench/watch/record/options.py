@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from pipebench.errors import UsageError
+from pipebench.units import printable
+
+_FUNCTION = re.compile(r"\w+(?:\.\w+)*:\w+(?:\.\w+)*")
 
 
 @dataclass(frozen=True)
 class WatchOptions:
-    """How to watch. Only `bound` changes what the script does.
+    """How to watch. Only `bound` changes what the script does. Raises UsageError if `functions` names something else.
 
     - `steps` ends recording after so many iterations (`None`: never).
     - `warmup` iterations at the start are left out of the tables.
@@ -44,3 +50,12 @@ class WatchOptions:
     show_names: bool = False
     ours: bool = False
     impatient: bool = False
+
+    def __post_init__(self) -> None:
+        for one in self.functions:
+            if not _FUNCTION.fullmatch(one) or one.partition(":")[0].endswith(".py"):
+                name = re.sub(r"\W+", "", one.rpartition(":")[2]) or "function"
+                raise UsageError(
+                    f"{printable(one)!r} names no function to time",
+                    f"write MODULE:FUNCTION, as __main__:{name} for one of the script's own",
+                )
