@@ -129,10 +129,14 @@ def many_operations(values: Any, part: str, saved_s: float) -> str:
     )
 
 
+_MODEL_AGAIN = " A model runs there: for the same batch, the output that the loss is made of may do."
+
+
 def own_lines(values: Any, part: str, saved_s: float) -> str:
     """The sentence on the user's own code besides layers before the backward, which took `part`."""
     where, _ = _PHASES[values["phase_of_lines"]]
     metric = " By its name, it keeps a metric." if "metric" in values else ""
+    metric += _MODEL_AGAIN if "models" in values else ""
     waits = "rests" in values
     what, them = ("waits of the script", "them") if waits else ("code of the script (besides layers)", "it")
     return (

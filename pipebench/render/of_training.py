@@ -76,6 +76,15 @@ def unused(one: Cause, values: Any, part: str) -> str:
     )
 
 
+def checkpointing(one: Cause, values: Any, part: str) -> str:
+    """The sentence on parts of the forward that the backward computes again, for which it takes `part`."""
+    told = f"{percent(values['share'])} of forward runs under torch.utils.checkpoint"
+    change = "Keeping what the backward needs, if the memory suffices,"
+    if one.recoverable_s is None:
+        return f"{told}, and the backward computes that again. Forward takes {part} of the host's time for it."
+    return f"{told}, and the backward computes that again: about {part}, if it takes as long." + saving(one, change)
+
+
 def _few_samples(values: Any) -> str:
     """The sentence on small batches of which a step takes several; "" if they are none."""
     if "of_step" not in values:

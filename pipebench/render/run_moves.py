@@ -135,6 +135,10 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
         "before the loop, set requires_grad_(False) on all weights that no optimiser holds (one that is left keeps the "
         "backward going down to it), or run these modules under torch.no_grad(); but not on what is to train later"
     ),
+    "keep-activations": lambda move: (
+        "train without torch.utils.checkpoint, if the memory suffices (in Transformers, gradient_checkpointing=False): "
+        "it saves memory, and computes these parts of the forward twice"
+    ),
     "collect-less": lambda move: f"call gc.collect() less often, such as once between passes{at(move)}",
     "less-python": lambda move: (
         f"let the loop wait less before backward{at(move)}: do several of these at once, or begin them earlier, in a "

@@ -380,6 +380,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "slower-steps": of_training.slower_steps,
     "frozen-module": of_training.frozen,
     "unused-gradients": of_training.unused,
+    "checkpointing": of_training.checkpointing,
     "optimiser": lambda one, values, part: of_training.optimiser(values, part),
     "training": of_training.training,
     "outside-loops": lambda one, values, part: in_loop.between(values, part),

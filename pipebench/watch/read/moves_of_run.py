@@ -28,7 +28,7 @@ _OF_RUN = {
     "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly", "slow-worker": "mend-worker",
     "periodic-stalls": "raise-prefetch-factor", "head-of-line": "any-order",
     "workers-compete": "lower-num-workers", "slower-steps": "keep-less",
-    "frozen-module": "keep-outputs", "unused-gradients": "end-gradients",
+    "frozen-module": "keep-outputs", "checkpointing": "keep-activations", "unused-gradients": "end-gradients",
     "busy-thread": "free-the-interpreter",
     "loading-takes-cores": "make-stage-cheaper", "outside-loops": "do-less-between",
     "before-loops": "do-less-before",
@@ -56,7 +56,8 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         place = {**place, "took_s": first.values["apart_s"]} if action == _APART else {}
     action = "make-batches-cheaper" if action == "prepare-in-workers" and "no_loader" in first.values else action
     action = "ask-length-once" if "length" in first.values else action
-    place |= {name: True for name in ("rests", "needed", "metric") if name in first.values}
+    place |= {name: True for name in ("rests", "needed") if name in first.values}
+    place |= {"metric": True} if "metric" in first.values and "models" not in first.values else {}
     place |= {"part_s": first.values["part_s"]} if "part_s" in first.values and "line_share" not in place else {}
     place |= {name: first.values[name] for name in ("worker", "slower", "slow_part") if "slower" in first.values}
     place |= {"grows": True} if "early_s" in first.values else {}

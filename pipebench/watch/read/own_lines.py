@@ -76,11 +76,15 @@ def own_lines(run: Run, loader: int, text: Text = linecache.getline) -> list[Own
 
 def _besides_layers(lines: Sequence[LoopLooks], text: Text) -> list[LineLooks]:
     """All lines that work in Python, and those of other work besides layers, of each look one."""
-    told = Counter(one._replace(looks=0) for line in lines for one in line.forward_lines)
+    models = [one for line in lines for one in line.models_in if _is_metric(one.function)]
+    inside = {(one.file, one.function) for one in models}
+    told = {one._replace(looks=0) for line in lines for one in line.forward_lines}
     other = {one for one in told if _is_metric(one.function) or is_slow_operation(one, text)}
+    other = {one for one in other if (one.file, one.function) not in inside}
     found = [one for line in lines for one in line.forward_lines if one._replace(looks=0) in other]
     at = {(one.file, one.line) for one in other}
-    return found + [one for line in lines for one in line.lines if (one.file, one.line) not in at]
+    python = [one for line in lines for one in line.lines if (one.file, one.function) not in inside]
+    return models + found + [one for one in python if (one.file, one.line) not in at]
 
 
 def _is_metric(function: str) -> bool:
@@ -89,6 +93,12 @@ def _is_metric(function: str) -> bool:
         return False
     rest = re.sub("(?i)scores?", "", function)
     return keeps_metric(rest) or function.rpartition(".")[2] in _OF_METRIC
+
+
+def _in_models(run: Run, loader: int, found: OwnLines) -> bool:
+    """Whether a function is named because a model runs there."""
+    called = (one for line in run.looks(loader) for one in line.models_in)
+    return any((one.file, one.line, one.function) == (found.file, found.first, found.function) for one in called)
 
 
 def _sleep(same: Sequence[LineLooks], text: Text) -> bool:
@@ -141,6 +151,7 @@ def in_python(seen: Seen) -> Iterable[Cause]:
         if low * whole_s >= _SURELY * least_s:
             values = _values(found, one.loader) | _known(seen.run, one.loader, found)
             values |= {"metric": 1} if _is_metric(found[0].function) else {}
+            values |= {"models": 1} if _in_models(seen.run, one.loader, found[0]) else {}
             values |= {"rests": 1} if found[0].sleeps else {}
             yield Cause(CODE, share * whole_s, share * whole_s, one.loader, values)
 

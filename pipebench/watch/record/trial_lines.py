@@ -136,7 +136,8 @@ class LoopLooks:
     `forward_looks`, whatever they call. `on_host`: the script has trained so far, and on no device, which none of its
     waits is for then. `making` looks found the loop's thread at making a batch itself, `for_threads` of them in a wait
     for other threads or processes. `helpers` are the lines of the user's own in other threads then, one of each
-    function in each look.
+    function in each look. `checkpointed` of the looks that found a model before the backward were in a part that this
+    computes again, and `models_in` are the lines that call it, with their function.
     """
 
     loader: int
@@ -161,6 +162,8 @@ class LoopLooks:
     making: int = 0
     for_threads: int = 0
     helpers: list[LineLooks] = field(default_factory=list)
+    checkpointed: int = 0
+    models_in: list[LineLooks] = field(default_factory=list)
 
 
 class ThreadLooks(NamedTuple):

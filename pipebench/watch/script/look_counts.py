@@ -11,8 +11,17 @@ from typing import Any, NamedTuple
 from pipebench.watch.record.own_code import owner, plain_name
 from pipebench.watch.record.trial_lines import FullCollected, LineLooks, LoopLooks, ModuleLooks, PlaceLooks
 from pipebench.watch.script.frozen_modules import FrozenModules
-from pipebench.watch.script.loop_place import Place, called_from, leaves_after, own_calls, told_at
+from pipebench.watch.script.loop_place import (
+    Place,
+    called_from,
+    is_checkpointed,
+    leaves_after,
+    module_calls,
+    own_calls,
+    told_at,
+)
 from pipebench.watch.script.own_line import OwnLine, name_of
+from pipebench.watch.script.unused_gradients import UnusedGradients
 from pipebench.watch.script.unused_graphs import UnusedGraphs
 
 MOST_PLACES = 300
@@ -98,6 +107,8 @@ class OfLoader:
     making: int = 0
     for_threads: int = 0
     helpers: Counter[OwnLine] = field(default_factory=Counter)
+    checkpointed: int = 0
+    models_in: Counter[OwnLine] = field(default_factory=Counter)
     frozen: FrozenModules = field(default_factory=FrozenModules)
     graphs: UnusedGraphs = field(default_factory=UnusedGraphs)
     model: dict[CodeType, int] = field(default_factory=dict)  # the lines from the loop to a model's call, first of each
@@ -127,16 +138,28 @@ class OfLoader:
             PlaceLooks(key.line, list(key.functions), one.looks, one.turns, one.ns, one.cpu_ns, *key[2:-1], one.models)
             for key, one in list(self.found.items())
         ]
-        lines, drawn, early, besides, forward, helpers = (
+        lines, drawn, early, besides, forward, helpers, models_in = (
             [LineLooks(*one, looks) for one, looks in list(found.items())]
-            for found in (self.lines, self.drawn, self.early_lines, self.besides, self.forward_lines, self.helpers)
-        )
+            for found in (
+                self.lines, self.drawn, self.early_lines, self.besides, self.forward_lines, self.helpers,
+                self.models_in,
+            )
+        )  # fmt: skip
         looks = self.forward_looks, self.later_looks, *modules, lines, collected, *self.graphs.take(), drawn
         outside = self.outside_looks, self.outside_ns
         return LoopLooks(
             loader, self.file, self.turns, places, *looks, *outside, early, besides, forward, on_host,
             making=self.making, for_threads=self.for_threads, helpers=helpers,
+            checkpointed=self.checkpointed, models_in=models_in,
         )  # fmt: skip
+
+    def note_model(self, place: Place, frame: FrameType | None, loop: int, gradients: UnusedGradients) -> None:
+        """Counts a look at a model before the backward. `loop` is as in `note_later`."""
+        self.frozen.note(module_calls(frame, loop), gradients)
+        self.checkpointed += is_checkpointed(frame, loop)
+        code, line = place.path[-1]
+        if not owner(code.co_filename):
+            count_line(self.models_in, OwnLine(code.co_filename, name_of(code), line))
 
     def note_later(self, place: Place, frame: FrameType | None, loop: int, trains: bool) -> None:
         """Counts a look that is not before a backward. `loop` is the frame of the loop, by identity."""

@@ -47,7 +47,6 @@ from pipebench.watch.script.loop_place import (
     Place,
     loop_of,
     loops_around,
-    module_calls,
     note_last,
     taking,
 )
@@ -383,7 +382,7 @@ class LoopLooker:
         elif not self.early(loop.loader):
             own.note_later(place, frame, loop.frame, self.trains(loop.loader))
         elif place.models:
-            own.frozen.note(module_calls(frame, loop.frame), self.gradients)
+            own.note_model(place, frame, loop.frame, self.gradients)
 
     def _works_apart(self, loop: Loop, place: Place | None, frame: FrameType | None) -> bool:
         own = self._of.get(loop.loader)

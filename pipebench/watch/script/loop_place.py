@@ -29,6 +29,7 @@ _HANDS_ON = ("Relays._watch_get.<locals>.watched_get", "Relays._watch_futures.<l
 _LENGTHS = ("__len__", "num_samples")  # of a loader and its samplers: to ask for them is no wait for a batch
 _MODULES = f"{_TORCH}nn{os.sep}modules{os.sep}"
 _WRAPPER = "decorate_context"  # torch's function around one under `@torch.no_grad()`
+_CHECKPOINT = f"{_TORCH}utils{os.sep}checkpoint.py"
 _CALL = "_wrapped_call_impl"  # of torch's Module: the outermost frame of a call
 _PREPARES = tuple(  # modules of torch that make samples: these are called before a model
     os.sep + one.replace("/", os.sep)
@@ -185,6 +186,12 @@ def module_calls(frame: FrameType | None, loop: int) -> list[Call]:
     called = (one for one in frames if one.f_code.co_name == _CALL and _MODULES in one.f_code.co_filename)
     found = [Call(one, one.f_back.f_code, one.f_back.f_lasti) for one in called if one.f_back is not None]
     return found[::-1]
+
+
+def is_checkpointed(frame: FrameType | None, loop: int) -> bool:
+    """Whether a thread is in a part of a forward that the backward computes again (`torch.utils.checkpoint`)."""
+    frames = itertools.takewhile(lambda one: id(one) != loop, outwards(frame))
+    return any(one.f_code.co_filename.endswith(_CHECKPOINT) for one in frames)
 
 
 def _elsewhere(code: CodeType, bare: bool) -> bool:

@@ -169,6 +169,20 @@ def test_a_metric_counts_whatever_it_calls(function: str, is_one: bool) -> None:
     assert ("A metric over all of the pass so far is enough at its end" in told) == is_one
 
 
+def test_a_model_that_runs_for_a_metric_is_told() -> None:
+    """What else runs in that function is not counted again."""
+    calls, inside = LineLooks("a/train.py", "accuracy", 55, "", 50), LineLooks("a/train.py", "accuracy", 40, "item", 15)
+    looks = replace(_looks(inside), forward_lines=[inside._replace(calls="")], models_in=[calls, LEARNS])
+    assert [(one.function, one.first, one.looks) for one in _found(looks)] == [("accuracy", 55, 50)]
+    run = _run()
+    run.lines.append(looks)
+    account = run.account()
+    assert "accuracy (train.py:55) 50 % of forward. By its name, it keeps a metric. A model runs there: for" in said(
+        account
+    )
+    assert "over all of the pass" not in (next_move(move_of_run(None, account.causes, 4)) or "")
+
+
 def test_what_few_looks_say_is_only_named_where_training_is_told() -> None:
     run = _run(forward=500)
     run.lines.append(_looks(STACKS._replace(looks=9), forward=30))

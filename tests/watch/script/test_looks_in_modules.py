@@ -75,6 +75,33 @@ def test_a_frozen_part_is_found_with_its_attribute_and_what_is_trained_is_not(lo
     assert sum(one.looks for one in line.forward_lines) == 2 * TURNS
 
 
+def test_what_the_backward_computes_again_is_counted(looker, at_work):
+    """The frames of torch's own function show it, whatever calls that."""
+    layer = Looked(at_work)
+
+    def step(batch):
+        return torch.utils.checkpoint.checkpoint(layer, batch, use_reentrant=False)
+
+    line = _train(looker, step, layer)
+    assert line.checkpointed == line.forward_looks == 2 * TURNS  # once in the backward: here, all looks are before it
+    assert _train(looker, layer, layer).checkpointed == 0
+
+
+def test_a_function_of_the_loop_in_which_a_model_runs_is_told(looker, at_work):
+    layer = Looked(at_work)
+
+    def accuracy(batch):
+        with torch.no_grad():
+            return layer(batch).mean()
+
+    def step(batch):
+        accuracy(batch)
+        return layer(batch)
+
+    found = _train(looker, step, layer).models_in
+    assert [(one.function.rpartition(".")[2], one.looks) for one in found] == [("accuracy", TURNS), ("step", TURNS)]
+
+
 def test_a_module_that_is_called_without_gradients_is_found_with_what_the_loop_calls(looker, at_work):
     text = SimpleNamespace(encoder=Looked(at_work))
     head = Looked(at_work)
