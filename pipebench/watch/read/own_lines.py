@@ -36,6 +36,9 @@ _LEAST, _LEAST_OF_CAUSE = 5, 10  # looks
 _ONE_LINE = 0.8  # of the looks at a function: else its lines are told from the first to the last one
 _TRAINS = frozenset({"loss", "losses", "criterion", "forward", "net", "network", "model", "layer", "head", "learner"})
 _OF_METRIC = ("update", "compute", "add", "result", "evaluate")
+_LARGE = 0.3  # of the looks at forward: a line with an operation of torch that is named
+_OPERATIONS = re.compile(r"\b((?:F|torch|nn\.functional)\.(?:\w+\.)*\w+)\(")
+_LAYER = re.compile(r"\bself\.\w+\(|\b(?:model|net)\(")
 _MOST = 3  # functions, which must be in one file
 
 
@@ -157,13 +160,31 @@ def in_python(seen: Seen) -> Iterable[Cause]:
 
 
 def seen_in_forward(seen: Seen) -> dict[str, str | int | float]:
-    """These lines as values of the cause that training itself is; none if they are a small part of it."""
+    """These lines as values of the cause that training itself is; none if they are a small part of it.
+
+    Without any, the line of forward with most looks counts, if it calls an operation of torch by its name.
+    """
     training = [one.loader for one in seen.in_loop if one.training]
     if len(training) != 1:
         return {}
-    found = _found(seen, training[0])
+    found = _found(seen, training[0]) or _operation(seen, training[0])
     spent = sum(line.share for line in found) * seen.s(*FORWARDS, loader=training[0])
     return _values(found, training[0]) if spent >= MATTERS * seen.loops_s > 0 else {}
+
+
+def _operation(seen: Seen, loader: int, text: Text = linecache.getline) -> list[OwnLines]:
+    lines = seen.run.looks(loader)
+    looks, at = looks_at_forward(lines), Counter[LineLooks]()
+    if not alone(seen, loader) or seen.s("spans", loader=loader) or not enough(lines, looks):
+        return []
+    for one in (one for line in lines for one in line.forward_lines):
+        at[one._replace(looks=0, calls="")] += one.looks
+    for one, count in at.most_common(1):
+        written = text(one.file, one.line)
+        named = _OPERATIONS.findall(written)
+        if len(named) == 1 and not _LAYER.search(written) and count >= max(_LEAST_OF_CAUSE, _LARGE * looks):
+            return [OwnLines(one.file, one.function, one.line, one.line, named[0], count, min(1.0, count / looks))]
+    return []
 
 
 def _found(seen: Seen, loader: int) -> list[OwnLines]:

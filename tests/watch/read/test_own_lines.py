@@ -169,6 +169,30 @@ def test_a_metric_counts_whatever_it_calls(function: str, is_one: bool) -> None:
     assert ("A metric over all of the pass so far is enough at its end" in told) == is_one
 
 
+@pytest.mark.parametrize(
+    ("text", "looks", "named"),
+    [
+        ("big = F.interpolate(x[:, None], scale_factor=8)", 40, "→ F.interpolate"),
+        ("x = torch.linalg.svd(x)[0]", 40, "→ torch.linalg.svd"),
+        ("big = F.interpolate(x[:, None], scale_factor=8)", 20, ""),
+        ("x = self.layer(F.relu(x))", 40, ""),
+        ("x = F.relu(F.pad(x, 2))", 40, ""),  # which of them is not known
+        ("x = x + 1", 40, ""),
+    ],
+)
+def test_an_operation_with_much_of_forward_is_named_where_training_is_told(
+    tmp_path: Path, text: str, looks: int, named: str
+) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(text)
+    run = _run()
+    run.lines.append(replace(_looks(), forward_lines=[LineLooks(str(file), "Net.forward", 1, "", looks)]))
+    account = run.account()
+    assert "own-lines" not in {one.code for one in account.causes}
+    assert ("besides layers: Net.forward (net.py:1 " in said(account)) == bool(named)
+    assert named in said(account)
+
+
 def test_a_model_that_runs_for_a_metric_is_told() -> None:
     """What else runs in that function is not counted again."""
     calls, inside = LineLooks("a/train.py", "accuracy", 55, "", 50), LineLooks("a/train.py", "accuracy", 40, "item", 15)
