@@ -42,6 +42,7 @@ from pipebench.watch.read.moves import (
     idle_cores,
     lacking,
     longest_hand_off_s,
+    receives_late,
     slow_hand_off,
 )
 from pipebench.watch.read.moves import busy as busy_of
@@ -134,28 +135,29 @@ def waiting(seen: Seen) -> Iterable[Cause]:
         saved = seen.saved("wait-for-worker", loader=one.loader)
         busy = busy_of(workers)
         values: dict[str, str | int | float] = {"workers": one.workers, "busy": busy}
-        if busy >= _BUSY and (late := _late(seen, one)):
+        always = busy >= _BUSY or receives_late(seen.result, one, workers)
+        if always and (late := _late(seen, one)):
             waited, saved, values["late_s"] = waited + late, (saved or 0.0) + late, late
         if not waited or not any(worker.busy_s for worker in workers) or vain.get(one.loader, 0.0) >= HALF * waited:
             continue  # nothing to tell, or it is told
         whole = Cause("", waited, saved, one.loader, values)
-        if (only := _only(seen, one, workers, whole, busy)) is not None:
+        if (only := _only(seen, one, workers, whole, always)) is not None:
             yield only
             continue
-        found = [*(_busy(seen, one, workers, whole) if busy >= _BUSY else _resting(seen, one, workers, whole, busy))]
+        found = [*(_busy(seen, one, workers, whole) if always else _resting(seen, one, workers, whole, busy))]
         if not found:
             found = [replace(whole, code="waiting")]
         yield from (replace(cause, unsure=True) for cause in found) if len(found) > 1 else found
 
 
-def _only(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole: Cause, busy: float) -> Cause | None:
+def _only(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole: Cause, always: bool) -> Cause | None:
     """A cause beside which no other one is told: a slow hand-off, few cores, or work that is not needed."""
     if (slow := slow_hand_off(seen.result, one)) is not None:
         told: dict[str, str | int | float] = {**whole.values, "pickle_s": slow[0], "make_s": slow[1], **_crossing(seen)}
         return replace(whole, code="pickling", values=told)
     if (few := _few_cores(seen, one, workers, whole)) is not None:
         return few
-    if busy < _BUSY:
+    if not always:
         return None
     return not_needed(seen, one, _with_cores(seen, one, whole, sum(map(cores_of, workers))), of=whole.s)
 

@@ -23,6 +23,8 @@ from pipebench.watch.read.known_move import with_known_line
 from pipebench.watch.record.media import kind_of_stage
 
 BUSY = 0.90
+REST = 0.5  # the busy share below which workers mostly rest: then nothing waits for them
+_AT_WORK = 0.5  # of the time in which a batch is received, at least: CPU time of a process that is at work on it
 _BUSY_ASLEEP = 0.8  # of workers that mostly wait: as in the causes
 FEW = 8  # batches and iterations: fewer do not show how they scatter
 _WORTH = 1.05  # a predicted speed-up that is worth naming
@@ -53,6 +55,18 @@ def longest_hand_off_s(found: HandOff) -> float:
     which sends the descriptors of tensors from a thread.
     """
     return explained_s(found.pipe_bytes_per_batch, found.tensors_per_batch or 0.0)
+
+
+def receives_late(result: WatchResult, main: LoaderResult, workers: Sequence[WorkerResult]) -> bool:
+    """Whether receiving a batch waits for a worker that computes: the script's process uses too little CPU time for it.
+
+    A worker sends the descriptors of tensors from a thread, which waits for the lock of its interpreter.
+    """
+    if result.hand_off is None or main.script_cores is None or busy(workers) < REST:
+        return False
+    received = sum(one.s_per_iteration for one in result.wait_parts if one.part in ("receive", "unpickle"))
+    late = received - longest_hand_off_s(result.hand_off)
+    return main.script_cores * (main.s_per_iteration or 0.0) < _AT_WORK * late
 
 
 def slow_hand_off(result: WatchResult, main: LoaderResult) -> tuple[float, float] | None:
@@ -86,7 +100,8 @@ def next_move(result: WatchResult, main: LoaderResult) -> NextMove | None:
         return _first_workers(result, main, stage)
     if (slow := slow_hand_off(result, main)) is not None:
         return _cheaper_hand_off(result, main, *slow)
-    if busy(workers) < (_BUSY_ASLEEP if _rest(workers) >= _MOSTLY else BUSY):
+    enough = _BUSY_ASLEEP if _rest(workers) >= _MOSTLY else BUSY
+    if busy(workers) < enough and not receives_late(result, main, workers):
         return None
     return _of_busy_workers(result, main, stage, workers)
 

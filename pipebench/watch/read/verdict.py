@@ -14,11 +14,13 @@ from pipebench.watch.read.hand_off import one_by_one
 from pipebench.watch.read.moves import (
     BUSY,
     LEAST_CORES,
+    REST,
     busy,
     comparable_workers,
     largest_stage,
     longest_hand_off_s,
     next_move,
+    receives_late,
     slow_hand_off,
     used_up,
     waited_for,
@@ -31,7 +33,6 @@ _LARGE = 0.10
 _NOTHING = Verdict("nothing-watched")
 _NO_CORE = "receive-without-core"
 _OWN = ("sampler", "send-indices", "receive", "pin", _NO_CORE)
-_REST = 0.5  # the busy share below which workers mostly rest: then nothing waits for them
 
 
 def nothing_watched(processes: Iterable[Process]) -> Verdict:
@@ -176,8 +177,8 @@ def _waited(one: LoaderResult) -> float:
 def _own_part(result: WatchResult, main: LoaderResult, workers: Sequence[WorkerResult]) -> WaitPart | None:
     """The largest part of the wait, if the script's own process works in it. Unpickling belongs to receiving.
 
-    While workers never rest or have no core, or hardly a core is idle, a batch that takes longer to receive than its
-    size explains waits for them; or only for a core, if they mostly rest.
+    While workers never rest or have no core, or hardly a core is idle, or the script's process is not at work either, a
+    batch that takes longer to receive than its size explains waits for them; or only for a core, if they mostly rest.
     """
     spent: dict[str, float] = {}
     for one in result.wait_parts:
@@ -185,9 +186,9 @@ def _own_part(result: WatchResult, main: LoaderResult, workers: Sequence[WorkerR
         spent[name] = spent.get(name, 0.0) + one.s_per_iteration
     whole, received = sum(spent.values()), spent.get("receive", 0.0)
     no_core = waited_for(workers) >= LEAST_CORES or used_up(result, main, workers)
-    if result.hand_off is not None and (busy(workers) >= BUSY or no_core):
+    if result.hand_off is not None and (busy(workers) >= BUSY or no_core or receives_late(result, main, workers)):
         spent["receive"] = min(received, longest_hand_off_s(result.hand_off))
-        late = "wait-for-worker" if busy(workers) >= _REST else _NO_CORE
+        late = "wait-for-worker" if busy(workers) >= REST else _NO_CORE
         spent[late] = spent.get(late, 0.0) + received - spent["receive"]
     largest = max(spent, key=lambda name: spent[name], default=None)
     return WaitPart(largest, spent[largest], spent[largest] / whole) if largest in _OWN and whole else None

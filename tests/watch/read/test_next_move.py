@@ -111,6 +111,22 @@ def test_a_batch_that_is_received_late_for_want_of_a_core_is_no_slow_hand_off() 
         assert found.wait_part == part
 
 
+@pytest.mark.parametrize(
+    ("script", "busy", "action"), [(0.1, 0.8, "raise-num-workers"), (0.7, 0.8, None), (0.1, 0.3, None)]
+)
+def test_a_batch_for_which_the_script_does_not_work_waits_for_the_worker_that_sends_it(
+    script: float, busy: float, action: str | None
+) -> None:
+    """Its thread waits for the lock of an interpreter that computes. 14 ms of CPU time explain 8 ms; 2 ms do not."""
+    parts = (WaitPart("unpickle", 0.008, 0.7), WaitPart("wait-for-worker", 0.004, 0.3))
+    small = HandOff(0.0001, 0.0001, 500.0, 50, tensors_per_batch=1.0)
+    workers = [replace(one, busy_share=busy) for one in SLEEPING]
+    found, move = diagnose(result(loader(script_cores=script), workers=workers, wait_parts=parts, hand_off=small))
+    assert found.wait_part == (None if action else "receive")
+    assert move is not None and move.action == (action or "shorten-wait-part")
+    assert ("in the script's own process" in verdict(found)) == (action is None)
+
+
 def test_where_other_processes_have_the_cores_the_verdict_is_not_about_workers_that_rest() -> None:
     parts = (WaitPart("receive", 0.008, 0.8), WaitPart("wait-for-worker", 0.002, 0.2))
     small = HandOff(0.0001, 0.0001, 500.0, 50, tensors_per_batch=1.0)
