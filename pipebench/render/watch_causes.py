@@ -87,6 +87,9 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
     made = f"Loader {one.loader} has no workers: making batches inside the loop took {part}{stage_named(values)}."
     if "own_processes" in values:
         return f"{made} {worker_moves.OWN_PROCESSES}"
+    if "starts" in values:
+        longer = f" Workers that start in each of its {values['passes']:,} passes would take longer than they save."
+        return made + longer + in_loop.slow_loading(values) + saving(one, "Faster loading")
     if "by_thread" in values:
         return (
             f"Waiting for batches took {part}: loader {one.loader} has no workers, and one thread beside the loop "

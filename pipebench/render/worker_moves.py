@@ -144,7 +144,8 @@ _LACKING: dict[Lacking, str] = {
 def why_no_worker(move: NextMove) -> str:
     """Why a cheaper stage is the move, and not more workers."""
     if move.lacks is not None:
-        return _LACKING[move.lacks].format(shards=counted(move.shards or 0, "shard"))
+        why = _LACKING[move.lacks].format(shards=counted(move.shards or 0, "shard"))
+        return why if move.workers else why.replace("More workers", "Workers")
     if move.hand_off_s is not None:
         return (
             f"Workers would hardly help: a batch is made in {seconds(move.batch_s or 0.0)}, and to hand one over from "

@@ -32,6 +32,9 @@ _OF_OTHERS = 0.5  # of a core, used by others: then what a change brings depends
 _BESIDE_OTHERS = 1.1  # what it must bring without them then
 _MOSTLY = 0.5  # of its time, a worker neither computes nor wants a core
 USED_UP = 0.9  # of the usable cores
+# To fork a worker and to end it, in each pass: 60 passes of 4 batches took 64 ms longer each with one worker, on two
+# cores (1 December 2026).
+_START_S, _FIRST = 0.05, (1, 2, 4, 8)
 LEAST_CORES = 0.1  # of a core: what another worker needs at least, however much it sleeps
 
 
@@ -222,6 +225,8 @@ def _first_workers(result: WatchResult, main: LoaderResult, stage: StageResult) 
     made_s = parts.get("make-batch", main.wait_s_per_iteration or 0.0)
     if parts.get("wait-for-worker", 0.0) > parts.get("make-batch", 0.0):  # one thread beside the loop makes them
         return NextMove("workers-for-thread", result.usable_cores, to_workers=2) if result.usable_cores >= 2 else None
+    if starts_take_longer(main, made_s * main.iterations):
+        return _of_stage(NextMove("make-stage-cheaper", result.usable_cores, lacks="starts"), main, stage)
     passport = passport_of(result, loader=main.loader) if result.costs else None
     handed_s = hand_off_s(passport.costs) if passport is not None else USUAL_HAND_OFF_S
     if made_s <= handed_s:
@@ -245,6 +250,18 @@ def _first_workers(result: WatchResult, main: LoaderResult, stage: StageResult) 
 def lives_on(main: LoaderResult) -> bool:
     """Whether first workers can live on from one pass to the next: else they start in each."""
     return main.passes > 1 and not main.again
+
+
+def starts_take_longer(main: LoaderResult, made_s: float) -> bool:
+    """Whether first workers that start in each pass take longer for it than they save of `made_s`, of the run.
+
+    One of them works beside the loop's own work, and several beside one another.
+    """
+    if main.passes < 2 or lives_on(main):
+        return False
+    own_s = max(0.0, (main.s_per_iteration or 0.0) - (main.wait_s_per_iteration or 0.0)) * main.iterations
+    saved = ((n, min(made_s, own_s + made_s * (1 - 1 / n))) for n in _FIRST)
+    return all(one < n * _START_S * main.passes for n, one in saved)
 
 
 def threads_beside(result: WatchResult, main: LoaderResult, workers: int, cores: float | None = None) -> int | None:

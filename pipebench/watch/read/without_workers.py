@@ -13,7 +13,7 @@ from pipebench.predict.asked import hand_off_s
 from pipebench.results.account import Account, Cause
 from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.watch.read.helped import helpers
-from pipebench.watch.read.moves import lives_on, threads_beside
+from pipebench.watch.read.moves import lives_on, starts_take_longer, threads_beside
 from pipebench.watch.read.of_causes import Seen, stage_values
 from pipebench.watch.read.reads import read_values
 
@@ -34,6 +34,8 @@ def no_workers(seen: Seen) -> Iterable[Cause]:
             values |= _besides(seen.result, one) | read_values(seen.result, one)
             values |= helpers(seen.run, one.loader)
             spent, saved = seen.s(*rows, loader=one.loader), seen.saved(*rows, loader=one.loader)
+            if not waits and starts_take_longer(one, seen.s(rows[0], loader=one.loader)):
+                saved, values["starts"] = spent, 1  # by faster loading
             if not waits and _costs_more_to_hand_over(seen.result, one):
                 saved = 0.0
             many = None if waits else _many_tensors(seen.result, one)

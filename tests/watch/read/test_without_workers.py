@@ -6,11 +6,14 @@ from dataclasses import replace
 
 import pytest
 from made_up_costs import made
+from made_up_loop import result
 from made_up_trials import watched
 
 from pipebench.render.watch_causes import SENTENCES
+from pipebench.render.watch_verdict import next_move as said
 from pipebench.results.account import Account, AccountRow
 from pipebench.watch.read.gather import Run, ShownTime
+from pipebench.watch.read.moves import next_move
 from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.read.without_workers import no_workers, with_one_tensor
 
@@ -69,3 +72,22 @@ def test_nothing_is_saved_where_a_worker_needs_longer_to_hand_over_than_to_make(
     account = Account(9.0, (AccountRow("make-batch", 3.0, loader.loader, 1.0, "more-overlap"),))
     seen = Seen(Run([], ShownTime(), ()), replace(found, loaders=(loader,), costs=(costs,)), account, {})  # type: ignore[arg-type]
     assert next(iter(no_workers(seen))).recoverable_s == saved
+
+
+@pytest.mark.parametrize(("passes", "again", "starts"), [(60, 59, True), (2, 1, False), (60, 0, False), (1, 0, False)])
+def test_workers_that_start_in_each_short_pass_are_not_proposed(passes: int, again: int, starts: bool) -> None:
+    """A pass has 2 batches of 20 ms, and the loop's own work takes 1 ms: to start a worker takes longer."""
+    found = watched()
+    loader = replace(
+        found.loaders[0], workers=0, passes=passes, again=again, iterations=120, s_per_iteration=0.021,
+        wait_s_per_iteration=0.02,
+    )  # fmt: skip
+    account = Account(9.0, (AccountRow("make-batch", 2.4, loader.loader, 2.4, "more-overlap"),))
+    seen = Seen(Run([], ShownTime(), ()), replace(found, loaders=(loader,)), account, {})  # type: ignore[arg-type]
+    (cause,) = no_workers(seen)
+    assert ("starts" in cause.values) == starts
+    told = SENTENCES["no-workers"](cause, cause.values, "2.4 s")
+    assert ("Workers that start in each of its 60 passes would take longer than they save. Faster" in told) == starts
+    move = next_move(result(loader), loader)
+    assert move is not None and (move.lacks == "starts") == starts
+    assert ("Workers would take longer to start than they save in a pass." in (said(move) or "")) == starts
