@@ -163,7 +163,8 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
     ),
     "switch-off": lambda move: f"switch off {tools(move.setting or '')} for training, and watch again",
     "vectorise": lambda move: (
-        f"do in tensor operations what Python loops do between the model and backward{_or_in_workers(move)}"
+        f"do in tensor operations what Python loops do between the model and backward{_called(move)}"
+        + _or_in_workers(move)
     ),
     "prepare-in-workers": lambda move: (
         f"do the work on batches before the model{'' if move.title else _called(move)} in the workers of loader "

@@ -31,8 +31,9 @@ _IDLE = 0.5  # of the time, a device has no training to do: then the loop does n
 # Functions of Python's library in which a thread does nothing but wait.
 _FOR_OTHERS = frozenset({
     "Condition.wait", "Event.wait", "Barrier.wait", "Thread.join", "Thread._wait_for_tstate_lock", "Popen.wait",
-    "_ConnectionBase.poll", "Connection._recv", "await",
+    "_ConnectionBase.poll", "Connection._recv",
 })  # fmt: skip
+_AWAITS = "await"
 _ONLY_WAIT = _FOR_OTHERS | {"EpollSelector.select", "SelectSelector.select", "PollSelector.select"}
 _CALLBACKS = (
     "log", "logs", "logger", "logging", "metric", "report", "track", "callback", "save", "saver", "saving",
@@ -328,14 +329,19 @@ def needs_core(place: PlaceLooks) -> bool:
 def surely_rests(place: PlaceLooks) -> bool:
     """Whether the thread waits there, and needs no core, as enough looks that followed each other say.
 
-    In a function that does nothing else, it does so for certain. A wait may be too short for such looks.
+    In a function that does nothing else, it does so for certain: a wait may be too short for such looks, and end in one
+    for a core, or for the lock of the interpreter that another thread computes with.
     """
-    return not needs_core(place) and (place.ns >= _SURELY_NS or not _ONLY_WAIT.isdisjoint(place.functions))
+    if not _ONLY_WAIT.isdisjoint(place.functions):
+        return True
+    return not needs_core(place) and (place.ns >= _SURELY_NS or _AWAITS in place.functions)
 
 
 def waits_for_others(place: PlaceLooks) -> bool:
     """Whether what is called there waits for another thread, a process or the event loop, and does nothing else."""
-    return not needs_core(place) and not _FOR_OTHERS.isdisjoint(place.functions)
+    if not _FOR_OTHERS.isdisjoint(place.functions):
+        return True
+    return _AWAITS in place.functions and not needs_core(place)  # else other coroutines work meanwhile
 
 
 def needed_in_each(function: str) -> bool:

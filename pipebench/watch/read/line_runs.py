@@ -36,6 +36,7 @@ _CONVERTED = re.compile(r"\b(?:\w*[Tt]ensor|array|asarray)\(\s*(\w+)\s*[,)]")
 _GIVES = re.compile(r"\s*((?:[A-Za-z_]\w*\s*,\s*)*[A-Za-z_]\w*)\s*=(?!=)(.*)")
 _OVER = re.compile(r"\s*(?:async\s+)?(?:for\s+(.*?)\s+in\b|while\b).*")
 _BEFORE = re.compile(r"\[\s*\w+\s*-\s*1\s*\]|\b\w+\s*(?:\||\^|<<|>>|%)=")
+_PYTHON_S = 2.5e-6  # of one, with what it takes to count it: a call of torch takes longer
 Per = Literal["sample", "batch", "iteration"]
 
 
@@ -57,6 +58,11 @@ class Counts(NamedTuple):
             return False
         alike = per == "sample" or runs.times >= _OF_SAMPLE * self.samples or runs.each_s <= _TINY_S
         return alike and not _OTHER.search(text) and line.calls.partition(".")[0] in ("", *_NUMERIC)
+
+    def only_python(self, file: str, line: int) -> bool:
+        """Whether a line of an iteration runs so often that no operation of torch can be in it."""
+        runs = self.of["iteration"].get(Place(file, line))
+        return runs is not None and runs.times >= _MANY and runs.each_s <= _PYTHON_S
 
 
 NO_COUNTS = Counts({"sample": {}, "batch": {}, "iteration": {}}, 1.0)

@@ -65,7 +65,7 @@ def receives_late(result: WatchResult, main: LoaderResult, workers: Sequence[Wor
 
     A worker sends the descriptors of tensors from a thread, which waits for the lock of its interpreter.
     """
-    if result.hand_off is None or main.script_cores is None or busy(workers) < REST:
+    if result.hand_off is None or main.script_cores is None or busy(workers) < REST or _rest(workers) >= _MOSTLY:
         return False
     received = sum(one.s_per_iteration for one in result.wait_parts if one.part in ("receive", "unpickle"))
     late = received - longest_hand_off_s(result.hand_off)

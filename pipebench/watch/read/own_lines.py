@@ -26,7 +26,7 @@ from pipebench.watch.read.of_causes import MATTERS, Seen
 from pipebench.watch.read.prepared import FORWARDS, copies, late_share, looks_at_forward, prepared
 from pipebench.watch.read.slow_line import is_slow_operation, slow_line
 from pipebench.watch.record.own_code import WAITS
-from pipebench.watch.record.trial_lines import LineLooks, LoopLooks
+from pipebench.watch.record.trial_lines import LineLooks
 
 CODE = "own-lines"
 _PART = 0.15  # of the phase: a function that is named
@@ -70,19 +70,24 @@ def own_lines(run: Run, loader: int, text: Text = linecache.getline) -> list[Own
     by_function: dict[tuple[str, str | int], list[LineLooks]] = {}
     waits = on_host(lines)  # for no device
     part = _PART_OF_ALL if waits and loader == NO_LOADER else _PART
-    for one in (one for one in _besides_layers(lines, text) if waits or not _in_waits(one)):
+    for one in (one for one in _besides_layers(run, loader, text) if waits or not _in_waits(one)):
         by_function.setdefault((one.file, one.function or one.line), []).append(one)
     found = (_of_function(same, rest)._replace(sleeps=_sleep(same, text)) for same in by_function.values())
     large = [one for one in found if one.looks >= _LEAST and one.share >= part]
     return sorted(large, key=lambda one: -one.looks)
 
 
-def _besides_layers(lines: Sequence[LoopLooks], text: Text) -> list[LineLooks]:
+def _besides_layers(run: Run, loader: int, text: Text = linecache.getline) -> list[LineLooks]:
     """All lines that work in Python, and those of other work besides layers, of each look one."""
+    lines, counts = run.looks(loader), counts_of(run, loader)
     models = [one for line in lines for one in line.models_in if _is_metric(one.function)]
     inside = {(one.file, one.function) for one in models}
     told = {one._replace(looks=0) for line in lines for one in line.forward_lines}
-    other = {one for one in told if _is_metric(one.function) or is_slow_operation(one, text)}
+    other = {
+        one
+        for one in told
+        if _is_metric(one.function) or counts.only_python(one.file, one.line) or is_slow_operation(one, text)
+    }
     other = {one for one in other if (one.file, one.function) not in inside}
     found = [one for line in lines for one in line.forward_lines if one._replace(looks=0) in other]
     at = {(one.file, one.line) for one in other}
@@ -99,7 +104,9 @@ def _is_metric(function: str) -> bool:
 
 
 def _in_models(run: Run, loader: int, found: OwnLines) -> bool:
-    """Whether a function is named because a model runs there."""
+    """Whether a function is named because a model runs there, for a metric."""
+    if not _is_metric(found.function):
+        return False
     called = (one for line in run.looks(loader) for one in line.models_in)
     return any((one.file, one.line, one.function) == (found.file, found.first, found.function) for one in called)
 
@@ -198,7 +205,7 @@ def _found(seen: Seen, loader: int) -> list[OwnLines]:
 def _known(run: Run, loader: int, found: Sequence[OwnLines]) -> dict[str, str | int | float]:
     """What is written in place of a line of these functions, if that is known, as values of a cause."""
     named = {one.function for one in found}
-    lines = [one for one in _besides_layers(run.looks(loader), linecache.getline) if one.function in named]
+    lines = [one for one in _besides_layers(run, loader) if one.function in named]
     slow = slow_line(lines, counts_of(run, loader))
     return slow if "title" in slow else {}
 

@@ -43,8 +43,9 @@ def small_steps(run: Run, loader: int) -> Steps | None:
     looks = looks_at_forward(lines)
     if not enough(lines, looks):
         return None
-    counts = counts_of(run, loader).of["iteration"]
-    found = [one for line in lines for one in line.forward_lines]
+    counted = counts_of(run, loader)
+    counts = counted.of["iteration"]
+    found = [one for line in lines for one in line.forward_lines if not counted.only_python(one.file, one.line)]
     runs = {one: counts.get(Place(one.file, one.line)) for one in found}
     small = [one for one in found if (its := runs[one]) and its.times >= _MANY and its.each_s <= _SMALL_S]
     functions = Counter[tuple[str, str]]()

@@ -112,16 +112,24 @@ def test_a_batch_that_is_received_late_for_want_of_a_core_is_no_slow_hand_off() 
 
 
 @pytest.mark.parametrize(
-    ("script", "busy", "action"), [(0.1, 0.8, "raise-num-workers"), (0.7, 0.8, None), (0.1, 0.3, None)]
+    ("script", "busy", "computes", "action"),
+    [
+        (0.1, 0.8, 0.9, "raise-num-workers"),
+        (0.7, 0.8, 0.9, None),  # 14 ms of CPU time explain 8 ms
+        (0.1, 0.3, 0.9, None),
+        (0.1, 0.8, 0.1, None),  # they sleep, and keep no lock
+    ],
 )
 def test_a_batch_for_which_the_script_does_not_work_waits_for_the_worker_that_sends_it(
-    script: float, busy: float, action: str | None
+    script: float, busy: float, computes: float, action: str | None
 ) -> None:
-    """Its thread waits for the lock of an interpreter that computes. 14 ms of CPU time explain 8 ms; 2 ms do not."""
+    """Its thread waits for the lock of an interpreter that computes."""
     parts = (WaitPart("unpickle", 0.008, 0.7), WaitPart("wait-for-worker", 0.004, 0.3))
     small = HandOff(0.0001, 0.0001, 500.0, 50, tensors_per_batch=1.0)
-    workers = [replace(one, busy_share=busy) for one in SLEEPING]
-    found, move = diagnose(result(loader(script_cores=script), workers=workers, wait_parts=parts, hand_off=small))
+    workers = [worker(n, busy_share=busy, cpu_s=computes, cores=0.4) for n in range(2)]
+    found, move = diagnose(
+        result(loader(script_cores=script), cores=8.0, workers=workers, wait_parts=parts, hand_off=small)
+    )
     assert found.wait_part == (None if action else "receive")
     assert move is not None and move.action == (action or "shorten-wait-part")
     assert ("in the script's own process" in verdict(found)) == (action is None)

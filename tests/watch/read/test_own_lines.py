@@ -14,6 +14,7 @@ from pipebench.watch.read.gather import NO_LOADER, Process, Run, ShownTime
 from pipebench.watch.read.moves_of_run import move_of_run
 from pipebench.watch.read.own_lines import OwnLines, own_lines
 from pipebench.watch.record.lines import LoopLooks, ProcessStarted
+from pipebench.watch.record.sample_calls import LineRun, LineRuns
 from pipebench.watch.record.trial_lines import LineLooks, PlaceLooks
 
 STACKS = LineLooks("a/moco.py", "MoCo.negatives", 53, "torch.stack", 60)
@@ -191,6 +192,17 @@ def test_an_operation_with_much_of_forward_is_named_where_training_is_told(
     assert "own-lines" not in {one.code for one in account.causes}
     assert ("besides layers: Net.forward (net.py:1 " in said(account)) == bool(named)
     assert named in said(account)
+
+
+def test_a_loop_over_numbers_is_python_whatever_looks_find_there() -> None:
+    """Its lines run too often for an operation of torch. One look finds them in Python, by chance."""
+    aligns = LineLooks("a/net.py", "align", 12, "", 60)
+    runs = LineRuns(1, "iteration", "before", True, 20_000_000, [LineRun("a/net.py", 12, 18_000)])
+    run = _run()
+    run.lines += [replace(_looks(aligns._replace(looks=1)), forward_lines=[aligns]), runs]
+    account = run.account()
+    assert {"own-lines"} == {one.code for one in account.causes} & {"own-lines", "many-operations"}
+    assert "align (net.py:12) 60 % of forward" in said(account)
 
 
 def test_a_model_that_runs_for_a_metric_is_told() -> None:

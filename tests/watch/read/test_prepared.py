@@ -217,11 +217,12 @@ def test_a_few_looks_that_met_no_work_are_no_wait(ns: int, rests: bool) -> None:
     assert found is not None and found.rests is rests
 
 
-@pytest.mark.parametrize(("cpu_ns", "rests"), [(0, True), (900_000, False)])
-def test_a_function_that_only_waits_needs_no_looks_that_follow_each_other(cpu_ns: int, rests: bool) -> None:
+@pytest.mark.parametrize("cpu_ns", [0, 900_000])
+def test_a_function_that_only_waits_needs_no_looks_that_follow_each_other(cpu_ns: int) -> None:
+    """The wait may end in one for a core, or for the lock of the interpreter, with which another thread computes."""
     gets = WAITS._replace(functions=["Queue.get", "Condition.wait"], ns=1_000_000 if cpu_ns else 0, cpu_ns=cpu_ns)
     found = prepared(_run(_looks(gets, loader=0)), 0)
-    assert found is not None and found.rests is rests
+    assert found is not None and found.rests
 
 
 def test_where_looks_are_not_compared_it_belongs_to_forward() -> None:

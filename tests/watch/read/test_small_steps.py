@@ -43,6 +43,7 @@ def test_the_lines_that_run_often_are_told_with_their_share():
     [
         _counted(runs=40),  # a network of 40 layers
         _counted(spent_ms=60),  # 0.3 ms each: what they compute takes time
+        _counted(runs=8000, spent_ms=16),  # 2 µs each: Python alone
     ],
 )
 def test_few_or_long_operations_are_training(counted):
