@@ -82,11 +82,15 @@ def _besides_layers(run: Run, loader: int, text: Text = linecache.getline) -> li
     lines, counts = run.looks(loader), counts_of(run, loader)
     models = [one for line in lines for one in line.models_in if _is_metric(one.function)]
     inside = {(one.file, one.function) for one in models}
-    told = {one._replace(looks=0) for line in lines for one in line.forward_lines}
+    told = Counter[LineLooks]()
+    for one in (one for line in lines for one in line.forward_lines):
+        told[one._replace(looks=0)] += one.looks
+    least = _PART_OF_ALL * looks_at_forward(lines)
     other = {
         one
-        for one in told
-        if _is_metric(one.function) or counts.only_python(one.file, one.line) or is_slow_operation(one, text)
+        for one, looks in told.items()
+        if _is_metric(one.function)
+        or (looks >= least and (counts.only_python(one.file, one.line) or is_slow_operation(one, text)))
     }
     other = {one for one in other if (one.file, one.function) not in inside}
     found = [one for line in lines for one in line.forward_lines if one._replace(looks=0) in other]
