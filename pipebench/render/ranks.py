@@ -25,7 +25,7 @@ _PARTS = {"wait": "waits {} longer for batches", "work": "works {} longer betwee
 def parts(found: Ranks, *, full: bool = False, errors: Mapping[int, str] | None = None) -> list[Part]:
     """The verdict on the ranks, and a row for each. `errors` are the exceptions that ended ranks."""
     table = [_table(found, full)] if found.steps else []
-    said = *_why(found), *_in_all(found), *_outside(found), *_uneven(found)
+    said = *_why(found), *_in_all(found), *_outside(found), *_late(found), *_shorter_passes(found), *_uneven(found)
     if found.hang is None:
         return [Line(verdict(found), "bold"), *said, *table]
     hung = Line(_hung(found.hang, len(found.rows), errors or {}), "bold")
@@ -67,9 +67,7 @@ def _listed(ranks: Iterable[int]) -> str:
 def verdict(found: Ranks) -> str:
     if len(found.rows) == 1:
         return f"1 of {found.of} ranks was seen here{_missing(found)}, so there is none to compare it with."
-    seen = f"{counted(len(found.rows), 'rank')} train together"
-    if len(found.rows) < found.of:
-        seen = f"{len(found.rows)} of {found.of} ranks were seen here{_missing(found)}"
+    seen = _seen(found)
     if not found.steps:
         return f"{seen}. No step of all of them was recorded, so they are not compared."
     if found.readers:
@@ -77,6 +75,17 @@ def verdict(found: Ranks) -> str:
     if not found.step_s:
         return f"{seen}. How long a step takes was not recorded, so what the last of them costs is not known."
     return f"{seen}. {_in_a_step(found)}"
+
+
+def opening(found: Ranks) -> str:
+    """The first sentence of the verdict, which says only how many ranks there are ("": it says more, or is another)."""
+    return "" if found.hang is not None or len(found.rows) == 1 else f"{_seen(found)}."
+
+
+def _seen(found: Ranks) -> str:
+    if len(found.rows) < found.of:
+        return f"{len(found.rows)} of {found.of} ranks were seen here{_missing(found)}"
+    return f"{counted(len(found.rows), 'rank')} train together"
 
 
 def _in_a_step(found: Ranks) -> str:
@@ -112,7 +121,7 @@ def _none(found: Ranks, cost: str) -> str:
             f"Longer waits for batches on one of them cost {cost}. Whether one works longer is not known, because the "
             f"host waits for the other ranks where it waits for its device ({_UNVERIFIED})."
         )
-    if found.outside_share >= _WORTH_A_WORD:
+    if found.outside_share >= _WORTH_A_WORD or found.uneven is not None or found.late is not None:
         return f"Within the steps, waiting for the last one costs {cost}."
     return f"None holds the others up: waiting for the last one costs {cost}."
 
@@ -216,6 +225,28 @@ def _outside(found: Ranks) -> Iterable[str]:
             f"Between its training iterations (validation, checkpoints, start of passes), rank {found.outside_rank} "
             f"spends {seconds(found.outside_s)} more than {_others(found)}, {waits} meanwhile: "
             f"{percent(found.outside_share)} of the time of these steps and of what is between them."
+        )
+
+
+def _late(found: Ranks) -> Iterable[str]:
+    """Which rank the others waited for before the training."""
+    if found.late is not None:
+        rank, late_s = found.late
+        waits = "which waited" if len(found.rows) == 2 else "and they waited"
+        yield (
+            f"Before the training, rank {rank} came to init_process_group {seconds(late_s)} after {_others(found)}, "
+            f"{waits} there for it."
+        )
+
+
+def _shorter_passes(found: Ranks) -> Iterable[str]:
+    """Which rank waits at the end of each pass, because it had fewer iterations."""
+    if found.uneven is not None:
+        (there, most), (rank, fewest) = found.uneven
+        who = f"rank {rank} waits" if len(found.rows) == 2 else "those with fewer wait"
+        yield (
+            f"Rank {there} trained {most:,.4g} iterations a pass, and rank {rank} {fewest:,.4g}: {who} at the end of "
+            "each pass for the rest. Give each rank as many batches."
         )
 
 

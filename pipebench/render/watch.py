@@ -298,7 +298,8 @@ def _notes(result: WatchResult, full: bool) -> list[Sparing]:
 
 
 def _next(result: WatchResult, of_command: bool) -> list[Part]:
-    command = next_command(result, of_command=of_command)
+    killed = any(one.code == KILLED for one in result.notes)  # without a move, nothing that costs more is worth it
+    command = next_command(result, of_command=of_command) if result.next_move is not None or not killed else None
     move = next_move(result.next_move) or after_signal(result.notes)
     made: list[Part] = [one for one in (move, command) if one]
     return ["", *made] if made else []

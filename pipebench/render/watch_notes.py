@@ -56,8 +56,15 @@ def _oversubscribed(values: Values) -> str:
     return (
         f"Oversubscription: each of the {values['workers']} workers of loader {values['loader']} ran up to "
         f"{values['threads']} threads at once, on {values['usable_cores']:g} usable cores. Allow fewer threads in the "
-        f"workers; these libraries allow more than one (with what sets it): {values['pools']}."
+        f"workers; these libraries allow more than one (with what sets it): {values['pools']}.{_of_another(values)}"
     )
+
+
+def _of_another(values: Values) -> str:
+    """That the pools which are known do not have so many threads."""
+    if not (more := values.get("unexplained")):
+        return ""
+    return f" They allow {more:,} fewer than ran: the rest may be of another library."
 
 
 def _left(values: Values) -> str:

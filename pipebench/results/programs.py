@@ -28,7 +28,8 @@ class Program:
     failed.
 
     `watched` are its figures; None: they are those of `Report.watched`. Of a rank, `steps` are those that were kept
-    (none in a merged report), and `last_step` says when it made the last one (None: not known).
+    (none in a merged report), and `last_step` says when it made the last one (None: not known). Its first call of
+    `init_process_group`, in which it waits for the other ranks, took `joined_s` (None: not known).
     `host` is its machine in a report that was merged from several ("": that of the report), and `report` the number of
     the report that it is from: each has a first program of its own, so moments of two reports cannot be compared.
     """
@@ -53,6 +54,7 @@ class Program:
     cores: tuple[int, ...] = ()
     last_step: LastStep | None = None
     early: bool = False
+    joined_s: float | None = None
 
 
 @dataclass(frozen=True)

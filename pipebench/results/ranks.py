@@ -142,6 +142,12 @@ class Ranks:
     `fewer_workers` the same of the workers of its training loaders. `tokens` are those of a sample there, and of the
     median of the others (None: they are not more, do not show, or it does not work longer).
 
+    `uneven` are the rank that made the most iterations a pass and the one that made the fewest, each with their number
+    (None: they hardly differ, or are not known). The ranks with fewer wait at the end of each pass, so only steps of
+    the first pass are compared, as far as all ranks came: later ones with the same number are not of the same moment.
+    `late` is the rank that came to `init_process_group` last, and by how many seconds the median of the others waited
+    longer there than it (None: by little, or not known).
+
     `early` are the ranks that did not reach their end. `hang` says that the ranks made no step any more before the end
     (None: they did). Then no straggler is named from a few steps.
     """
@@ -168,6 +174,8 @@ class Ranks:
     outside_share: float = 0.0
     early: tuple[int, ...] = ()
     hang: Hang | None = None
+    uneven: tuple[tuple[int, float], tuple[int, float]] | None = None
+    late: tuple[int, float] | None = None
 
     @property
     def hours_a_day(self) -> float:

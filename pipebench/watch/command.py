@@ -33,6 +33,7 @@ from pipebench.watch.launch.footprint import Looker
 from pipebench.watch.launch.programs import Programs, SeenProgram, looked_at_all, looking, watched_environment
 from pipebench.watch.launch.stacks import StackReader
 from pipebench.watch.read.gather import Process, gather
+from pipebench.watch.read.moves_of_run import after_a_signal
 from pipebench.watch.read.notes import script_killed, standstill_notes
 from pipebench.watch.read.one_of_ranks import one_of_ranks, rank_of
 from pipebench.watch.read.programs import Records, programs_of, stopped_programs
@@ -156,7 +157,7 @@ def observe(
             result = summarise(
                 processes, options, ended.status, usable_cores(), looker.found, reader.found, ended.lived, ended.stood
             )
-            result = one_of_ranks(result, rank_of(processes))
+            result = one_of_ranks(result if ended.signal is None else after_a_signal(result), rank_of(processes))
             whole = any(one.role == "script" and one.moment("end") is not None for one in processes)
             left = whole and ended.signal == signal.SIGINT  # after Ctrl-C, Python has run its exit, and then ends so
             killed = () if left else script_killed(ended.signal, looker.found, ended.lived)

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pipebench.render import advice, functions, lab, programs, tables, text, watch, watched
+from pipebench.render import advice, functions, lab, programs, ranks, tables, text, watch, watched
 from pipebench.render.advice_notes import until_trials
 from pipebench.render.cells import Table, when
 from pipebench.render.layout import Line, Part, Section, Sparing, flat
@@ -68,6 +68,12 @@ def kind(report: Report) -> str:
         ("remote", report.remote), ("loaders", report.loaders), ("run --engine", report.engine),
     )  # fmt: skip
     return next((name for name, part in made if part), "report")
+
+
+def opening(report: Report) -> str:
+    """What stands before the verdict in its first line: how many ranks there are ("": nothing)."""
+    compared = report.command.ranks if report.command is not None and report.advice is None else None
+    return ranks.opening(compared) if compared is not None else ""
 
 
 def chapters(report: Report) -> list[Chapter]:

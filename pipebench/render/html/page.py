@@ -42,7 +42,7 @@ def document(report: Report, drawn: Sequence[Picture] | None = None) -> str:
     style, script = (Path(__file__).with_name(name).read_text() for name in ("page.css", "page.js"))
     style = pictures.CSS + style
     first, *rest = outline.chapters(report)
-    verdict, *lead = _sentences(first.parts)
+    verdict, *lead = _headed(_sentences(first.parts), outline.opening(report))
     said = [_header(report, verdict, lead, _of(drawn, first.name)), *_chapters(rest, drawn)]
     body = "\n".join([*said, _footer(len(every) - len(drawn))])
     head = _head(f"pipebench {outline.kind(report)}: {verdict}", style, script)
@@ -83,6 +83,14 @@ def _sentences(parts: Iterable[Part]) -> list[str]:
         begin, end = first[0].split("; ", 1)
         first = [f"{begin}.", *_SENTENCE.split(end[:1].upper() + end[1:], 1), *first[1:]]
     return [*first, *lines[1:]]
+
+
+def _headed(lines: Sequence[str], opening: str) -> Sequence[str]:
+    """The same, with the sentence after one that only counts ranks in the heading, too: that is the verdict."""
+    if lines[0] != opening or len(lines) == 1:
+        return lines
+    second, *more = _SENTENCE.split(lines[1], 1)
+    return [f"{opening} {second}", *more, *lines[2:]]
 
 
 def _header(report: Report, verdict: str, lead: Sequence[str], drawn: Sequence[Picture]) -> str:

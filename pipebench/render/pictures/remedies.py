@@ -18,7 +18,7 @@ from pipebench.render.pictures.sheet import Box, Sheet, note
 from pipebench.results.account import Account
 from pipebench.results.advice import Advice, Finding
 from pipebench.results.report import Report
-from pipebench.units import percent, seconds, seconds_scale
+from pipebench.units import percent, printable, seconds, seconds_scale
 
 _MOST = 14  # rows
 _OF_WORKERS = ("stage", "cores-used-up")  # causes that may hold what training waits for their cores
@@ -102,6 +102,10 @@ def _savings(account: Account) -> Iterator[Picture]:
         if one.reason and one.recoverable_s:
             saved[one.reason] = saved.get(one.reason, 0.0) + one.recoverable_s
     _as_the_verdict(account, saved)
+    for cause in account.causes:  # the lines that are known to be slow
+        if "slow_title" in cause.values and "slow_where" not in cause.values:
+            title = printable(str(cause.values["slow_title"]))
+            saved[title] = saved.get(title, 0.0) + float(cause.values["slow_s"])
     found = sorted(saved.items(), key=lambda pair: -pair[1])
     found = [pair for pair in found if pair[1] >= 0.005 * account.wall_s]
     if not found:

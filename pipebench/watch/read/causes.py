@@ -21,7 +21,7 @@ from pipebench.watch.read.gather import Run, loaders_found
 from pipebench.watch.read.given_by_each import given_by_each
 from pipebench.watch.read.growing import Grown
 from pipebench.watch.read.hand_off import one_by_one
-from pipebench.watch.read.host_use import worker_threads
+from pipebench.watch.read.host_use import unexplained, worker_threads
 from pipebench.watch.read.in_vain import HALF, fields_in_vain, not_needed
 from pipebench.watch.read.known_move import with_slow_lines
 from pipebench.watch.read.locks import at_lock
@@ -205,7 +205,7 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
     threads, pools = worker_threads(seen.run, one.loader)
     if threads > 1 and one.workers * threads > cores and (used_up or _want_cores(workers)):
         named = {pool.set_with for pool in pools}
-        setting = {"setting": min(named)} if len(named) == 1 else {}
+        setting = {"setting": min(named)} if len(named) == 1 and not unexplained(threads, pools) else {}
         yield replace(cause, code="threads-over-cores", values={**values, "threads": threads, **setting})
     # Workers that only wait for a core leave less of the cores idle than they use, and are not seen asleep.
     elif runnable <= _BLOCKED and (idle >= min(_IDLE_CORES, max(LEAST_CORES, used)) or _asleep(workers) >= _BLOCKED):

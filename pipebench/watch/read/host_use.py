@@ -16,6 +16,7 @@ from pipebench.watch.read.over_time import growth_bytes_per_s, storage_bytes_per
 from pipebench.watch.read.script_cpu import stretches
 from pipebench.watch.read.together import sharing
 from pipebench.watch.record.lines import FetchSums, LoopSums
+from pipebench.watch.record.thread_pools import ARROW
 
 _NS = 1e-9
 _NEARLY = 0.8
@@ -152,6 +153,13 @@ def worker_threads(run: Run, loader: int) -> tuple[int, Sequence[ThreadPool]]:
     return 1 + native, [one for one in _pools("workers", inside) if one.threads > 1]
 
 
+def unexplained(threads: int, pools: Sequence[ThreadPool]) -> int:
+    """How many of the threads that ran at once are more than these pools have, besides the thread that calls them."""
+    if any(one.name == ARROW for one in pools):
+        return 0
+    return max(0, threads - 1 - sum(one.threads - 1 for one in pools))
+
+
 def host_notes(run: Run, found: HostUse, loaders: Sequence[LoaderResult], usable_cores: float) -> Iterable[Note]:
     """Notes about what is close to a limit. Thread pools that never ran are not mentioned."""
     yield from _threads(run, loaders, usable_cores)
@@ -170,7 +178,8 @@ def _threads(run: Run, loaders: Sequence[LoaderResult], usable_cores: float) -> 
         if running > 1 and pools and loader.workers * running > usable_cores:
             named = ", ".join(f"{one.name} {one.threads} ({one.set_with})" for one in pools)
             threads = {"loader": loader.loader, "workers": loader.workers, "threads": running}
-            yield Note("oversubscribed", {**threads, "usable_cores": usable_cores, "pools": named})
+            more = {"unexplained": left} if (left := unexplained(running, pools)) else {}
+            yield Note("oversubscribed", {**threads, **more, "usable_cores": usable_cores, "pools": named})
 
 
 def busy_shares(found: Iterable[WorkerResult]) -> dict[int, float]:

@@ -10,11 +10,23 @@ import re
 from pipebench.watch.read.known_row import Known
 
 _NAMED = r"(?:self\.\w+|[rR]?'[^'{}%]+'|[rR]?\"[^\"{}%]+\")"  # a file that has one name
-_FILE = rf"\(\s*{_NAMED}\s*[,)]"
+_CONSTANT = r"(?<![\w.])[A-Z][A-Z0-9_]*(?![\w.(\[])"  # a name of the module, as such names are written
+_SAME = rf"(?:{_NAMED}|{_CONSTANT})"
+_ONE = (  # the same, or made of such names: `ROOT + 'a.zip'`, `os.path.join(self.root, "a.zip")`
+    rf"(?:{_SAME}(?:\s*[+/]\s*{_SAME})?|(?:os\.)?(?:path\.)?join\(\s*{_SAME}\s*,\s*{_SAME}\s*\))"
+)
+_FILE = rf"\(\s*{_ONE}\s*[,)]"
 _PARTLY = r"(?![^#]*\b(?:chunksize|iterator|skiprows|nrows)\b)"
 _SELECT = r"\.execute\(\s*[rf]*(?:\"\"\"|'''|['\"])\s*select\b"
 _SLOW_S = 1e-3  # an index finds a row, and a chunk without compression is read, in tens of microseconds
 _QUERIES = ("execute", "fetchall", "fetchone", "fetchmany", "cursor", "dict", "str")
+_COLUMN = r"\.(?:column|field)\([^()]*\)"
+_ONE_ROW = r"(?:\[(?!\s*['\"])[^\]:]+\]|\.slice\([^(),]+,\s*1\s*\)|\.take\(\s*\[[^\],]+\]\s*\))(?![^\n]*\bfor\b)"
+_GROUP = (
+    "The whole row group is read and unpacked for one row. Write the file once with small row",
+    "groups (row_group_size=64), or save the rows so that one is read by its place: as .npy with",
+    "mmap_mode='r', in LMDB, or as an Arrow file that is mapped.",
+)
 OPENED = Known(  # docs.python.org/3/library/zipfile.html: each opening reads the directory anew
     re.compile(
         rf"\b(?:h5py\.File|zarr\.open(?:_group|_array|_consolidated)?|tarfile\.open|(?:zipfile\.)?ZipFile"
@@ -133,6 +145,22 @@ FILES = (
         most=None,
         least_s=_SLOW_S,
         where="chunks hold more than a sample reads, or are compressed",
+    ),
+    Known(  # arrow.apache.org/docs/python/parquet.html: a row group is the least that is read, and unpacked as a whole
+        re.compile(r"(?<![\w.])(\w+)\s*=(?!=)[^#]*\.read_row_group\("),
+        "rows read without the rest of their group",
+        _GROUP,
+        r"pyarrow\.",
+        begins=True,
+        every=rf"(?<![\w.])NAME(?:{_COLUMN}|\[\s*(?:'[^']*'|\"[^\"]*\")\s*\])?{_ONE_ROW}",
+        least_s=_SLOW_S,
+    ),
+    Known(
+        re.compile(rf"\.read_row_group\([^()]*\)(?:{_COLUMN})?{_ONE_ROW}"),
+        "rows read without the rest of their group",
+        _GROUP,
+        r"pyarrow\.",
+        least_s=_SLOW_S,
     ),
     Known(  # sqlite.org/eqp.html, table and index scans
         re.compile(rf"{_SELECT}[^#]*\bwhere\s+(?!(?:\w+\.)?(?:row)?id\s*=)(?![^#]*\boffset\b)", re.IGNORECASE),

@@ -25,6 +25,7 @@ _KEEPS = re.compile(r"^\s*(?:self|cls)\.\w+(?:\[[^\]]*\])?\s*(?::[^=]+)?=(?!=)|^
 _LAZY = re.compile(r"\bis None\b|\bhasattr\(|\bnot in self\.|\bif not self\.|\bnot getattr\(|@.*cache|\bglobal\s|"
                    r"\bexcept \(?(?:KeyError|AttributeError)")  # fmt: skip
 _ALIAS = re.compile(r"^\s*(\w+)\s*=\s*(self\.\w+)\s*(?:#.*)?$")
+_CONSTANT = re.compile(r"(?<![\w.'\"])[A-Z][A-Z0-9_]*(?![\w.(\['\"])")
 _FETCHES = re.compile(r"\.fetch(?:one|all|many)\(")
 _OPENED = re.compile(r"\bwith\b.*?\bopen\(\s*(self\.\w+|[rR]?'[^'{}%]*'|[rR]?\"[^\"{}%]*\")\s*[,)].*?\bas\s+(\w+)")
 _COUNTED = re.compile(r"^\s*for\s+(\w+)\s*(?:,.*)?\s+in\s+(?:range|enumerate)\(")
@@ -140,7 +141,13 @@ def _each_sample(line: Line, text: str) -> bool:
     """Whether the dataset does this for each sample: not a stream, and nothing that is kept."""
     if (line.iterable and not _of_item(line)) or _KEEPS.search(text) or any(map(_LAZY.search, line.above)):
         return False
-    return _of_dataset(line, text)
+    return _of_dataset(line, text) and not any(_given(name, line.above) for name in _CONSTANT.findall(text))
+
+
+def _given(name: str, above: Sequence[str]) -> bool:
+    """Whether a name that looks like one of the module gets its value in the function."""
+    gets = re.compile(rf"(?<![\w.]){name}\s*(?:,[^=#(]*)?=(?!=)|\b(?:for|def|as)\b[^#]*\b{name}\b")
+    return any(map(gets.search, above))
 
 
 def _of_item(line: Line) -> bool:

@@ -126,7 +126,7 @@ def _shared_cores(ranks: Sequence[Found]) -> float:
 def _compared(found: Sequence[Found]) -> Ranks:
     return compared(
         max(one.ranks or 1 for _, one, _ in found),
-        [Rank(one.rank or 0, one.pid, one.steps, figures, one.ended) for _, one, figures in found],
+        [Rank(one.rank or 0, one.pid, one.steps, figures, one.ended, one.joined_s) for _, one, figures in found],
     )
 
 

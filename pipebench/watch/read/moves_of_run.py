@@ -9,6 +9,7 @@ from typing import Any
 from pipebench.results.account import Cause, largest_saving
 from pipebench.results.drilled import runs_of
 from pipebench.results.next_move import NextMove
+from pipebench.results.watched import WatchResult
 from pipebench.watch.record.media import kind_of_stage
 
 _WORTH_WORKERS = 0.2  # of work in a loop without a loader: what workers of one must save to be named
@@ -36,6 +37,8 @@ _OF_RUN = {
 _PLACE = ("function", "by", "file", "line")
 _ONLY_KNOWN = ("callbacks", "validation", "sampler")  # causes with another remedy than their line
 _APART = "do-less-in-validation"
+_AT_STARTS = ("keep-workers", "keep-iterator", "make-dataset-once")
+_MATTERS = 0.05  # of a run that a signal ended
 FIRST = ("left-on", "each-gives-all")  # causes with which all others hold, and which come before them
 
 
@@ -84,6 +87,19 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         to_workers=int(more) if more is not None else None,
         **place,
     )
+
+
+def after_a_signal(result: WatchResult) -> WatchResult:
+    """The result of a run that a signal ended early, without a move that would make its start-up little shorter.
+
+    What takes a part of each pass, or is done once, has a larger share of it than of the whole run.
+    """
+    move, account = result.next_move, result.account
+    if move is None or account is None or move.action not in _AT_STARTS:
+        return result
+    first = largest_saving(account.causes)
+    small = first is None or first.saving_s < _MATTERS * account.wall_s
+    return replace(result, next_move=None) if small else result
 
 
 def _largest(causes: Sequence[Cause], move: NextMove | None) -> Cause | None:

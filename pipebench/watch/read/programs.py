@@ -149,7 +149,7 @@ def _shown(found: Sequence[Program]) -> tuple[int | None, Ranks | None]:
     ranks = compared(
         found[most].ranks or len(together),
         [
-            Rank(its.rank or 0, its.pid, its.steps, its.watched, its.ended)
+            Rank(its.rank or 0, its.pid, its.steps, its.watched, its.ended, its.joined_s)
             for place in together
             if (its := found[place]).watched is not None
         ],
@@ -241,6 +241,7 @@ def _program(one: Records, first: int, options: WatchOptions, usable_cores: floa
         watched=watched,
         steps=tuple(steps_of(one.steps, watched.loaders_in_loop)),
         last_step=last_step(script, one.left) if rank is not None else None,
+        joined_s=next((ns * _NS for line in script.of(RankFound) if (ns := line.joined_ns) is not None), None),
     )
 
 

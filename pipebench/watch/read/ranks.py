@@ -29,6 +29,8 @@ _WORTH_NAMING = 0.02  # of the loop
 _MOST = 0.5  # of the cost
 _NEARLY_ALL = 0.8  # of what a stage takes longer
 _SLOWER = 0.1  # of a sample of the others
+_UNEVEN = 1.02  # times the iterations of another rank
+_LATE_S = 1.0
 _EXPLAINS = 0.25  # of what a rank is behind: a stage that takes so much longer is named
 
 _Key = tuple[int, str, str]
@@ -37,13 +39,17 @@ _Key = tuple[int, str, str]
 
 @dataclass(frozen=True)
 class Rank:
-    """One rank: its number and process, its steps, and the figures of its program, which `ended` so."""
+    """One rank: its number and process, its steps, and the figures of its program, which `ended` so.
+
+    Its call of `init_process_group` took `joined_s` (None: not known).
+    """
 
     rank: int
     pid: int
     steps: Sequence[StepOfRank]
     watched: WatchResult
     ended: str = "ended"
+    joined_s: float | None = None
 
 
 def compared(of: int, ranks: Sequence[Rank]) -> Ranks:
@@ -51,7 +57,10 @@ def compared(of: int, ranks: Sequence[Rank]) -> Ranks:
     ranks = sorted(ranks, key=lambda one: one.rank)
     known: Places = {}
     own = [_counted(one, known) for one in ranks]
-    common = _common(own)
+    uneven, common = _uneven(ranks), _common(own)
+    if uneven is not None:
+        first = min(map(_steps_of_pass, ranks))
+        common = [number for number in common if all(its[number].so_far <= first for its in own)]
     stand_for, step_s = [weight(number, STEP_BITS) for number in common], _step_s(ranks)
     every = sum(stand_for)
     paces = [pace(one.watched, _steps(one)) for one in ranks]
@@ -75,11 +84,12 @@ def compared(of: int, ranks: Sequence[Rank]) -> Ranks:
         for place, (one, its) in enumerate(zip(ranks, own, strict=True))
     )
     early = tuple(one.rank for one in ranks if one.ended != "ended")
+    found = Ranks(of, rows, len(common), step_s, early=early, uneven=uneven, late=_late(ranks))
     if readers := _readers(rows, len(common)):
         rows = tuple(dataclasses.replace(row, cost_s=0.0) for row in rows)
-        return Ranks(of, rows, len(common), step_s, readers=readers, early=early)
+        return dataclasses.replace(found, rows=rows, readers=readers, uneven=None)
     share = min(1.0, cost.all_s / step_s) if step_s else 0.0
-    found = Ranks(of, rows, len(common), step_s, cost.all_s * every, share, hidden=hidden, early=early)
+    found = dataclasses.replace(found, cost_s=cost.all_s * every, cost_share=share, hidden=hidden)
     found = _with_outside(found, own, common, every * step_s)
     slow = _straggler(found, cost, last, stand_for)
     if slow is None:
@@ -99,6 +109,45 @@ def _with_outside(
         return found
     rank = found.rows[longer.index(most)].rank
     return dataclasses.replace(found, outside_rank=rank, outside_s=most, outside_share=most / (steps_s + longest_s))
+
+
+def _uneven(ranks: Sequence[Rank]) -> tuple[tuple[int, float], tuple[int, float]] | None:
+    """The ranks that made the most and the fewest iterations a pass, if these differ and as many make a step on each.
+
+    All have to have reached their end, in as many passes.
+    """
+    loops = [[its for its in one.watched.loaders if its.loader in one.watched.loaders_in_loop] for one in ranks]
+    if any(one.ended != "ended" or len(its) != 1 for one, its in zip(ranks, loops, strict=True)):
+        return None
+    if len({its.passes for (its,) in loops}) != 1 or not all(map(_steps, ranks)):
+        return None
+    each = [iterations_of_step(one.watched, _steps(one)) for one in ranks]
+    made = [(one.rank, _of_pass(one)) for one in ranks]
+    most, fewest = (choose(made, key=lambda one: one[1]) for choose in (max, min))
+    if not fewest[1] or most[1] <= _UNEVEN * fewest[1] or max(each) > _UNEVEN * min(each):
+        return None
+    return most, fewest
+
+
+def _of_pass(one: Rank) -> float:
+    """The iterations that a rank made in a pass, as a mean."""
+    passes = max(its.passes for its in one.watched.loaders if its.loader in one.watched.loaders_in_loop)
+    return (one.watched.iterations + one.watched.warmup_iterations) / max(1, passes)
+
+
+def _steps_of_pass(one: Rank) -> float:
+    return _of_pass(one) / iterations_of_step(one.watched, _steps(one))
+
+
+def _late(ranks: Sequence[Rank]) -> tuple[int, float] | None:
+    """The rank for which the median of the others waited in `init_process_group`, and for how much longer than it."""
+    waited = [one.joined_s for one in ranks if one.joined_s is not None]
+    if len(waited) < max(2, len(ranks)):
+        return None
+    place = waited.index(min(waited))
+    late_s = median(waited[:place] + waited[place + 1 :]) - waited[place]
+    wall_s = max((one.watched.account.wall_s for one in ranks if one.watched.account is not None), default=0.0)
+    return (ranks[place].rank, late_s) if late_s >= max(_LATE_S, _WORTH_NAMING * wall_s) else None
 
 
 def _readers(rows: Sequence[RankRow], steps: int) -> tuple[int, ...]:

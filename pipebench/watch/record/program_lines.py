@@ -27,7 +27,8 @@ class RankFound:
     """The process is one of the `of` ranks that train together. The last line of this kind counts.
 
     `local` is its number on this machine, and `here` how many there are (None: not known). `meeting` is where the ranks
-    of one training find each other: the address and port of the first, and how often they were started anew.
+    of one training find each other: the address and port of the first, and how often they were started anew. Its call
+    of `init_process_group`, in which ranks wait for each other, took `joined_ns` (None: it is not from there).
     """
 
     rank: int
@@ -35,6 +36,7 @@ class RankFound:
     local: int | None = None
     meeting: str = ""
     here: int | None = None
+    joined_ns: int | None = None
 
 
 @line

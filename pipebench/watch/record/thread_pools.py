@@ -15,6 +15,7 @@ from typing import Any
 
 from pipebench.watch.record.lines import LibraryThreads, Pool
 
+ARROW = "Arrow"  # it has another pool for input and output, whose threads come on top
 _VARIABLES = "OMP_NUM_THREADS", "MKL_NUM_THREADS"  # torch reads them when it starts
 _IDLING_S = 0.02  # the kernel counts in hundredths of a second
 
@@ -63,6 +64,7 @@ def _pools() -> Iterator[Pool]:
     for module, name, getter, setter in (
         ("torch", "torch", "get_num_threads", "torch.set_num_threads(1)"),
         ("cv2", "OpenCV", "getNumThreads", "cv2.setNumThreads(0)"),
+        ("pyarrow", ARROW, "cpu_count", "pyarrow.set_cpu_count(1)"),
     ):
         with contextlib.suppress(KeyError, AttributeError):  # not imported, or another module of that name
             yield Pool(name, int(getattr(sys.modules[module], getter)()), setter)
@@ -77,7 +79,9 @@ def _pools() -> Iterator[Pool]:
 
 def limit_to_one() -> None:
     """Sets the pools of the loaded libraries to one thread each, in this process."""
-    for module, setter, threads in (("torch", "set_num_threads", 1), ("cv2", "setNumThreads", 0)):
+    for module, setter, threads in (
+        ("torch", "set_num_threads", 1), ("cv2", "setNumThreads", 0), ("pyarrow", "set_cpu_count", 1),
+    ):  # fmt: skip
         with contextlib.suppress(KeyError, AttributeError):  # not imported, or another module of that name
             getattr(sys.modules[module], setter)(threads)
     import ctypes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -57,8 +58,9 @@ def watch_process_group(loop: LoopPhases, module: Any) -> None:
     """Patches `init_process_group`: from then on the rank is known, and collectives are told from its own work."""
     plain, recording = module.init_process_group, loop.recording
 
-    def tell() -> None:
+    def tell(joined_ns: int) -> None:
         found = _found(module.get_rank(), module.get_world_size(), os.environ)
+        found.joined_ns = joined_ns
         recording.write(found)
         if found.of > 1 and loop.own is None and recording.settings.bound is None:  # a replay is no step of its own
             loop.own = OwnTime(recording)
@@ -67,9 +69,11 @@ def watch_process_group(loop: LoopPhases, module: Any) -> None:
     @unseen
     @functools.wraps(plain)
     def init_process_group(*args: Any, **kwargs: Any) -> Any:
+        began = time.perf_counter_ns()
         found = plain(*args, **kwargs)
         if recording.on and recording.pid == os.getpid():
-            recording.guarded("finding the rank", tell)
+            joined_ns = time.perf_counter_ns() - began
+            recording.guarded("finding the rank", lambda: tell(joined_ns))
         return found
 
     recording.patches.replace(module, "init_process_group", init_process_group)

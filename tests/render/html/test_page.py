@@ -16,6 +16,8 @@ from pipebench.render.html import outline, page
 from pipebench.render.pictures import SECTIONS, Picture
 from pipebench.results import report
 from pipebench.results.batches import SlowSample
+from pipebench.results.programs import Program, WatchedCommand
+from pipebench.results.ranks import RankRow, Ranks
 from pipebench.results.report import Report
 from pipebench.results.watched import Note
 
@@ -81,6 +83,20 @@ def test_the_verdict_has_one_sentence_and_the_next_move_is_what_to_do():
     assert "<p>Faster loading could save about 25.0 s (predicted, not tried).</p>" in text
     assert "<strong>Next:</strong> make ImageFile.load cheaper" in text
     assert "<code>pipebench advise train.py</code>" in text
+
+
+def test_of_ranks_the_heading_is_what_holds_them_up():
+    rows = tuple(RankRow(rank, 70 + rank, 0.01, 0.02, 0.5, 1.0, 800) for rank in range(2))
+    compared = Ranks(2, rows, 90, 0.1, 0.7, 0.08)
+    program = Program(70, "train.py", 0.0, 60.5, "ended", rank=0, ranks=2)
+    found = replace(WATCH, command=WatchedCommand(("torchrun",), 0, (program,), 0, ranks=compared))
+    [heading] = read(found).of("h1")
+    assert heading == (
+        "2 ranks train together. Waiting for the last of them costs 8.00 ms of each step of 100 ms (8 %; predicted, "
+        "not tried)."
+    )
+    lead = page.document(found, ()).split("</h1>")[1].split("</header>")[0]
+    assert "ranks train together" not in lead and "No single rank is shown to cause it." in lead
 
 
 def test_advice_shows_each_remedy_the_line_to_write_and_the_watched_part():

@@ -158,6 +158,18 @@ def test_what_a_change_could_save_is_as_long_as_it_says():
     assert lengths["faster loading"] / lengths["a cheaper sampler"] == pytest.approx(27.2 / 2.5, rel=0.01)
 
 
+@pytest.mark.parametrize("where", [{}, {"slow_where": "chunks hold more"}])
+def test_the_change_that_the_verdict_recommends_is_among_what_could_save(where):
+    account = WATCH.watched.account
+    stage = account.causes[0]
+    known = {**stage.values, "slow_title": "members of a tar by their places", "slow_s": 22.5, **where}
+    causes = (replace(stage, values=known), *account.causes[1:])
+    found = replace(WATCH.watched, account=replace(account, causes=causes))
+    (drawn_so,) = remedies.pictures(Report(SCHEMA_VERSION, watched=found))
+    saves = {row[0]: row[1] for row in drawn_so.table.rows}
+    assert saves.get("members of a tar by their places") == (None if where else "22.5")
+
+
 def test_what_is_received_late_is_saved_by_faster_loading_as_the_verdict_says():
     """Found with a real run: the verdict said 2.68 s, and the picture below it 2.56 s."""
     account = WATCH.watched.account

@@ -111,6 +111,7 @@ def test_a_script_that_a_signal_ended_has_a_next_move(number: int, memory_kills:
     result = replace(made_up.watched(), next_move=None, notes=(*notes, *[Note("suspended", {"s": 60.0})] * 3))
     shown = layout.text(screen.fitted(watch.parts(result), 80, ""), width=80)
     assert sentence(notes[0]).split(":")[0] in shown and f"\nNext: {said}" in shown  # a screen has room for both
+    assert "\nThen:" not in shown
 
 
 def test_a_signal_that_asks_a_script_to_end_is_no_next_move() -> None:

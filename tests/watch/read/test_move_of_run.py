@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args, get_type_hints
 
 import pytest
+from simulated_ranks import NOTHING
 
 from pipebench.render.watch_verdict import next_move
-from pipebench.results.account import Cause
+from pipebench.results.account import Account, Cause
 from pipebench.results.next_move import NextMove
 from pipebench.watch.read import moves_of_run
-from pipebench.watch.read.moves_of_run import move_of_run
+from pipebench.watch.read.moves_of_run import after_a_signal, move_of_run
 
 OF_ITERATION = NextMove("shorten-wait-part", 2.0, wait_part="receive", wait_part_s=0.002)
 
@@ -159,3 +161,17 @@ def test_who_keeps_the_cores_busy_is_told_with_other_processes() -> None:
     }  # fmt: skip
     said = next_move(move_of_run(None, (Cause("stage", 20.0, 19.5, 1, values),), 2.0)) or ""
     assert "of 2, the workers use 0.2, the script's own process 0.1 and other processes 1.6." in said
+
+
+@pytest.mark.parametrize(
+    ("action", "saves_s", "stays"),
+    [("keep-workers", 0.088, False), ("keep-workers", 0.6, True), ("shorten-wait-part", 0.088, True)],
+)
+def test_after_a_signal_a_start_of_workers_that_takes_little_is_no_next_move(
+    action: str, saves_s: float, stays: bool
+) -> None:
+    account = Account(5.42, (), (Cause("start-up", 0.19, saves_s, 1),))
+    move = NextMove(action, 2.0, loader=1)  # type: ignore[arg-type]
+    found = replace(NOTHING, next_move=move, account=account)
+    assert after_a_signal(found).next_move == (move if stays else None)
+    assert after_a_signal(replace(NOTHING, account=account)).next_move is None

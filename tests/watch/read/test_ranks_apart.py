@@ -126,6 +126,52 @@ def test_what_one_rank_does_between_its_loops_is_told_apart(of: int) -> None:
     assert f"start of passes), rank 0 spends 4.00 s more than {others} meanwhile: 78 % of" in said
 
 
+def _in_passes(rank: Rank, iterations: int) -> Rank:
+    """A rank that made so many iterations, each with a step, in two passes."""
+    loader = replace(LOADER, passes=2)
+    found = replace(rank.watched, loaders=(loader,), iterations=iterations, warmup_iterations=0)
+    return replace(rank, steps=rank.steps[:iterations], watched=found)
+
+
+def test_a_rank_with_fewer_iterations_a_pass_waits_for_the_other_one_at_the_end_of_it() -> None:
+    """Rank 1 waits in `join` for 500 ms after its 20 iterations of 10 ms, in which rank 0 makes 30 more."""
+    long = _in_passes(_rank(0, lambda step: 0, lambda step: 10, step_s=0.0115), 100)
+    short = _rank(1, lambda step: 0, lambda step: 10, lambda step: 500 * (step == 20), step_s=0.0115)
+    found = compared(2, [long, _in_passes(short, 40)])
+    assert (found.uneven, found.outside_rank, found.steps) == (((0, 50), (1, 20)), None, 19)
+    said = _said(found)
+    assert "Rank 0 trained 50 iterations a pass, and rank 1 20: rank 1 waits at the end of each pass for the" in said
+    assert "Within the steps, waiting for the last one costs" in said and "Between its training" not in said
+    three = compared(3, [long, replace(long, rank=2), _in_passes(short, 40)])
+    assert "those with fewer wait at the end of each pass" in _said(three)
+
+
+@pytest.mark.parametrize("why", ["as many steps", "cut", "nearly as many", "more passes"])
+def test_other_numbers_of_iterations_make_no_rank_wait_at_the_end_of_a_pass(why: str) -> None:
+    one = _in_passes(_rank(0, lambda step: 0, lambda step: 10), 100)
+    other = _in_passes(_rank(1, lambda step: 0, lambda step: 10), 99 if why == "nearly as many" else 40)
+    if why == "as many steps":  # it makes one of two and a half iterations on the other
+        other = replace(other, steps=one.steps)
+    elif why == "cut":
+        other = replace(other, ended="cut")
+    elif why == "more passes":
+        other = replace(other, watched=replace(other.watched, loaders=(LOADER,)))
+    assert compared(2, [one, other]).uneven is None
+
+
+@pytest.mark.parametrize("of", [2, 4])
+def test_a_rank_that_comes_late_to_the_process_group_is_told(of: int) -> None:
+    usual = [_rank(number, lambda step: 0, lambda step: 10) for number in range(of)]
+    met = [replace(one, joined_s=0.25 if one.rank == 1 else 6.5) for one in usual]
+    found = compared(of, met)
+    assert found.late == (1, 6.25)
+    others = "the other rank, which waited" if of == 2 else "the median of the others, and they waited"
+    assert f"Before the training, rank 1 came to init_process_group 6.25 s after {others} there for it." in _said(found)
+    assert "None holds the others up" not in _said(found)
+    assert compared(of, [*met[:-1], replace(met[-1], joined_s=None)]).late is None
+    assert compared(of, [replace(one, joined_s=0.5 + 0.25 * one.rank) for one in usual]).late is None
+
+
 def test_what_all_ranks_do_between_their_loops_makes_none_of_them_wait() -> None:
     """They validate for 1 s, and one of them is longer in its next step instead."""
     shares = [_rank(number, lambda step: 0, lambda step: 10, lambda step: 1000 * (step % 20 == 0)) for number in (0, 1)]

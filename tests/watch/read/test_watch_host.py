@@ -249,11 +249,14 @@ def test_looking_is_rare() -> None:
 def test_only_what_is_loaded_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thread_pools, "_loaded", lambda: {"/nowhere/libgomp.so.1", "/nowhere/libopenblas.so"})
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(get_num_threads=lambda: 3))
+    monkeypatch.setitem(sys.modules, "pyarrow", types.SimpleNamespace(cpu_count=lambda: 5))
     monkeypatch.delitem(sys.modules, "cv2", raising=False)
     monkeypatch.delitem(sys.modules, "torch.multiprocessing", raising=False)
     before = set(sys.modules)
     found = thread_pools.library_threads()
-    assert found.pools == [Pool("torch", 3, "torch.set_num_threads(1)")]
+    assert found.pools == [
+        Pool("torch", 3, "torch.set_num_threads(1)"), Pool("Arrow", 5, "pyarrow.set_cpu_count(1)"),
+    ]  # fmt: skip
     assert found.sharing is None and found.native_threads is not None and found.native_threads >= 0
     assert set(sys.modules) == before
 
@@ -273,7 +276,7 @@ def test_hidden_pools_have_their_own_getters(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(thread_pools, "_loaded", lambda: set(getters))
     monkeypatch.setitem(sys.modules, "ctypes", types.SimpleNamespace(CDLL=opened))
-    found = [one for one in thread_pools._pools() if one[0] not in ("torch", "OpenCV")]
+    found = [one for one in thread_pools._pools() if one[0] not in ("torch", "OpenCV", "Arrow")]
     assert found == [
         ("MKL", 6, "MKL_NUM_THREADS=1"),
         ("OpenBLAS", 2, "OPENBLAS_NUM_THREADS=1"),
@@ -398,3 +401,20 @@ def test_too_many_threads_are_said_only_where_they_ran() -> None:
     assert said(2, 4, native=0) == []  # a pool that never ran
     assert said(2, 4, inside=1) == []  # threads of something that no setting is known of
     assert said(0, 1) == []
+    assert said(2, 4, inside=2) == [  # two of the three are of no pool that is known
+        "Oversubscription: each of the 2 workers of loader 1 ran up to 4 threads at once, on 4 usable cores. "
+        "Allow fewer threads in the workers; these libraries allow more than one (with what sets it): OpenCV 2 "
+        "(cv2.setNumThreads(0)). They allow 2 fewer than ran: the rest may be of another library."
+    ]
+
+
+def test_the_pools_of_arrow_explain_its_threads() -> None:
+    run = _run(native=4)
+    blas, arrow = Pool("OpenBLAS", 2, "OPENBLAS_NUM_THREADS=1"), Pool("Arrow", 2, "pyarrow.set_cpu_count(1)")
+    run.processes[1].threads.pools[:] = [blas]
+    (note,) = host_notes(run, host(run, [1], Footprint()), _loaders(1), 2)
+    assert note.values["unexplained"] == 3
+    run.processes[1].threads.pools.append(arrow)
+    (note,) = host_notes(run, host(run, [1], Footprint()), _loaders(1), 2)
+    assert note.values["pools"] == "Arrow 2 (pyarrow.set_cpu_count(1)), OpenBLAS 2 (OPENBLAS_NUM_THREADS=1)"
+    assert "unexplained" not in note.values

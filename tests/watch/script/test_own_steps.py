@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -203,7 +204,10 @@ def test_once_the_process_group_is_there_the_rank_and_its_collectives_are_known(
     plain, waits = module.all_reduce, module.Work.wait
     watch_process_group(loop, module)
     assert loop.own is None
+    monkeypatch.setattr(time, "perf_counter_ns", iter((100, 107)).__next__)
     module.init_process_group()
+    monkeypatch.undo()
+    monkeypatch.setattr(own_steps, "perf_counter_ns", clock)
     assert loop.own is not None and module.all_reduce is not plain
     module.all_reduce(15)
     module.Work().wait(30)  # of a collective that was started before
@@ -212,7 +216,7 @@ def test_once_the_process_group_is_there_the_rank_and_its_collectives_are_known(
     loop.finish()  # as `--steps` does, too
     assert _kept(tmp_path) == [OwnStep(0, 0, 5)]
     (process,) = gather(tmp_path)
-    assert [(one.rank, one.of) for one in process.of(RankFound)] == [(1, 2)]
+    assert [(one.rank, one.of, one.joined_ns) for one in process.of(RankFound)] == [(1, 2, 7)]
     recording.stop()
     assert module.all_reduce is plain and module.Work.wait is waits
 
