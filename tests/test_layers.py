@@ -39,17 +39,18 @@ HOUSE = {
     "predict": "cores loader load bounds asked intervals one_machine ladder planning passports untried room "
     "more_workers",
     "watch.record": "options orders line pace spent read_lines kernel_counts from_handlers bound_lines trial_lines "
-    "program_lines sample_calls worker_lines device_lines lines patches own_code wrapping media record_file reads "
-    "exclusive_time last_sample recording line_counter sampling thread_pools memory positions mounts profilers",
+    "program_lines sample_calls worker_lines device_lines lines patches per_code own_code wrapping media record_file "
+    "reads exclusive_time last_sample recording line_counter sampling thread_pools memory positions mounts profilers",
     "watch.stages": "labels transforms hidden_errors fields keys_read webdataset helpers in_place called iterables "
     "shrunk media_calls timed_reads stored_objects remote_reads library_calls held_modules finding_transforms",
     "watch.worker": "reachable kept_open file_reads pickling stack_place padded tokens contents draws fingerprints "
     "repeated_calls line_counts batch_sums standins inits fetching",
     "watch.script": "made dividing nested_columns held_models described lost_workers wait_parts arrivals "
     "training_device device_idle main_thread own_steps passes head_work unused_gradients line_counts phases backward "
-    "ranks loop_place own_python own_line frozen_modules unused_graphs full_collections switching busy_threads "
-    "look_counts look_keys awaiting helper_threads around_loop forks thread_clock start_looks loop_looks watched_next "
-    "loop_spans without_loader left_on gradient_rows optimisers simple_queues relays same_samples spawned_workers "
+    "ranks loop_place own_python own_line frozen_modules unused_graphs compiling full_collections switching "
+    "busy_threads look_counts look_keys awaiting helper_threads around_loop forks thread_clock start_looks "
+    "loop_looks watched_next loop_spans without_loader left_on gradient_rows optimisers "
+    "simple_queues relays same_samples spawned_workers "
     "transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting leaving alike dealing in_step edits examining memo asked compared chains row_pieces "
@@ -57,9 +58,9 @@ HOUSE = {
     "watch.launch": "watched_script standstill file_waits over_time footprint exits stacks supervisor bootstrap "
     "program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
-    "watch.read": "decoding gather described begins device_idle in_loop like_a_device together settled chains all_made "
-    "collectives bound bound_of_ranks known_row known_files known_arrays known_operations known_table known_lines "
-    "lines_around "
+    "watch.read": "decoding gather described begins compiling device_idle in_loop like_a_device together settled "
+    "chains all_made collectives bound bound_of_ranks known_row known_files known_arrays known_operations known_table "
+    "known_lines lines_around "
     "opened_again reads needless drilled line_runs hand_off script_cpu costs over_time pauses loop_clock host_use "
     "known_move moves moves_of_run locks prepared account verdict waiting stalls series each_loader growing "
     "of_causes one_worker slow_line drawn_lines full_collections cores_taken pass_causes once given_by_each in_vain "

@@ -32,6 +32,14 @@ def start_up(one: Cause, values: Any, part: str) -> str:
     return began + _kept(one, values) + (_begun_anew(one, values) if "more_s" in values else "")
 
 
+def timed_out(one: Cause, values: Any, part: str) -> str:
+    """The sentence on waits for a worker that only ended with the loader's timeout, which took `part`."""
+    return (
+        f"The loop over loader {one.loader} waited for a worker until the timeout of its DataLoader "
+        f"({values['timeout_s']:g} s): {part}. That worker hung, or needed longer for its batch."
+    )
+
+
 def _kept(one: Cause, values: Any) -> str:
     """What workers that live on would save; where they cannot, for their loader's data differ, no workers."""
     times = counted(values.get("again", 0), "time") + made_anew(values.get("called_by", ""))

@@ -85,6 +85,18 @@ def checkpointing(one: Cause, values: Any, part: str) -> str:
     return f"{told}, and the backward computes that again: about {part}, if it takes as long." + saving(one, change)
 
 
+def compiling(one: Cause, values: Any, part: str) -> str:
+    """The sentence on torch's compiler, which took `part` and goes on after the first iterations of a loop."""
+    graphs = f" ({counted(values['graphs'], 'graph')})" if "graphs" in values else ""
+    return (
+        f"torch.compile compiled in {counted(values['turns'], 'iteration')} or more{graphs}: "
+        f"about {part}."
+        + saving(one, "Compiling once, at the start,")
+        + " Inputs of other sizes compile anew, if these"
+        " are not dynamic: TORCH_LOGS=recompiles names what differs."
+    )
+
+
 def _few_samples(values: Any) -> str:
     """The sentence on small batches of which a step takes several; "" if they are none."""
     if "of_step" not in values:

@@ -139,6 +139,10 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
         "train without torch.utils.checkpoint, if the memory suffices (in Transformers, gradient_checkpointing=False): "
         "it saves memory, and computes these parts of the forward twice"
     ),
+    "compile-less": lambda move: (
+        "compile less often: TORCH_LOGS=recompiles names what differs from call to call. For inputs of other sizes, "
+        "torch._dynamo.mark_dynamic or torch.compile(dynamic=True) may do, or padding to few sizes"
+    ),
     "collect-less": lambda move: f"call gc.collect() less often, such as once between passes{at(move)}",
     "less-python": lambda move: (
         f"let the loop wait less before backward{at(move)}: do several of these at once, or begin them earlier, in a "

@@ -279,6 +279,7 @@ def _fields(one: Cause, values: Any, part: str) -> str:
 
 
 SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
+    "timed-out": of_passes.timed_out,
     "start-up": of_passes.start_up,
     "dataset-anew": lambda one, values, part: (
         in_loop.made_anew(one.loader, values, part) + saving(one, "Making it once, before the loops,")
@@ -384,6 +385,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "frozen-module": of_training.frozen,
     "unused-gradients": of_training.unused,
     "checkpointing": of_training.checkpointing,
+    "compiling": of_training.compiling,
     "optimiser": lambda one, values, part: of_training.optimiser(values, part),
     "training": of_training.training,
     "outside-loops": lambda one, values, part: in_loop.between(values, part),

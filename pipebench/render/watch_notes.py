@@ -307,8 +307,13 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
     ),
     "ended-early": _ended_early,
     "long-iterations": lambda found: (
-        f"{counted(found['count'], 'iteration')}{_over(found)} took {seconds(found['s'])} besides waiting, most of it "
-        f"{found['phase']}, and others {seconds(found['usual_s'])} (the median): means hold this, medians do not."
+        f"{counted(found['count'], 'iteration')}{_over(found)}{_besides_first(found)} took {seconds(found['s'])} "
+        f"besides waiting, most of it {found['phase']}, and others {seconds(found['usual_s'])} (the median): means "
+        "hold this, medians do not."
+    ),
+    "compiled-once": lambda found: (
+        f"torch.compile took about {seconds(found['s'])} of the loop{_over(found)}, in a few iterations: once, if no "
+        "inputs of other sizes come."
     ),
     "round-void": lambda found: (
         "A round was left out: the script changes its batches in place, and in that round copies of them came too late."
@@ -326,6 +331,11 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
 
 def _over(found: Values) -> str:
     return f" over loader {found['loader']}" if found["loader"] else ""
+
+
+def _besides_first(found: Values) -> str:
+    """The very first iteration, if it was as long: it is none of those that are counted."""
+    return f" (besides the first one, of {seconds(found['first_s'])})" if "first_s" in found else ""
 
 
 def _first_hidden(found: Values) -> str:

@@ -275,7 +275,7 @@ _NEW_WORKERS = ("load-validation-faster", "prepare-in-workers")  # moves that ma
 _KNOWN = (
     "keep-less", "vectorise", "less-python", "switch-off", "collect-less", "end-gradients", "divide-stream",
     "do-less-in-validation", "ask-length-once", "do-less-before", "fewer-operations",
-    "compute-in-float32", "compute-what-counts", "keep-activations",
+    "compute-in-float32", "compute-what-counts", "keep-activations", "compile-less",
 )  # fmt: skip
 # what `pipebench advise` tries on the running training
 TRIED = {

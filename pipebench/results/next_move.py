@@ -72,8 +72,8 @@ class NextMove:
         "keep-less", "make-dataset-once", "read-without-lock", "keep-outputs", "free-the-interpreter", "vectorise",
         "less-python", "switch-off", "no-workers", "validate-less-often", "larger-batches", "collect-less",
         "end-gradients", "validate-in-larger-batches", "do-less-in-validation", "more-threads", "make-batches-cheaper",
-        "do-less-before", "fewer-operations", "keep-activations", "compute-in-float32", "compute-what-counts",
-        "do-less-between", "fewer-torch-threads", "ask-length-once", "mend-worker",
+        "do-less-before", "fewer-operations", "keep-activations", "compile-less", "compute-in-float32",
+        "compute-what-counts", "do-less-between", "fewer-torch-threads", "ask-length-once", "mend-worker",
     ]  # fmt: skip
     usable_cores: float
     workers: int = 0

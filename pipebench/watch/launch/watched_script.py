@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pipebench.watch.record import thread_pools
 from pipebench.watch.record.lines import Moment, NotRecognised, SpanNotFound
 from pipebench.watch.record.patches import AfterImport
+from pipebench.watch.record.per_code import forget
 from pipebench.watch.record.recording import Recording, Settings
 from pipebench.watch.script.backward import watched_backward
 from pipebench.watch.script.forks import goes_on_after_forks
@@ -215,4 +216,5 @@ class WatchedScript:
         with contextlib.suppress(ValueError):
             _here.remove(self.recording.pid)
         self.recording.on = False
+        forget()
         self.recording.patches.undo(everywhere=not exiting)

@@ -14,6 +14,7 @@ from pipebench.results.account import Account, AccountRow
 from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.begins import first_made_ns
 from pipebench.watch.read.collectives import other_alone_s
+from pipebench.watch.read.compiling import compiled
 from pipebench.watch.read.described import again, remade, single
 from pipebench.watch.read.device_idle import besides_share, in_waits
 from pipebench.watch.read.gather import NO_LOADER, Place, Process, Run, loaders_found
@@ -204,7 +205,8 @@ def _with_prepared(run: Run, rows: Iterable[AccountRow], loop_s: float, idle: Id
     for one in rows:
         told = prepared(run, one.loader) if one.code in FORWARDS and one.loader is not None else None
         if told is not None:
-            own = AccountRow(ROW, one.s * told.share, one.loader)
+            divided_s = max(0.0, one.s - compiled(run, one.loader or NO_LOADER).forward_s)
+            own = AccountRow(ROW, divided_s * told.share, one.loader)
             waits = told.rests and one.loader == NO_LOADER  # then a source that has them ready by then saves all
             saves = taken_over(told, own.s, loop_s, idle) if idle is not None and not waits else None
             saved_s = own.s if waits else None if saves is None else saves.s

@@ -22,7 +22,7 @@ from pipebench.watch.read.in_loop import (
     with_neighbours,
 )
 from pipebench.watch.read.of_causes import Seen
-from pipebench.watch.read.prepared import FORWARDS, ROW, looks_at_forward
+from pipebench.watch.read.prepared import ROW, looks_at_forward
 from pipebench.watch.record.lines import LoopSums
 from pipebench.watch.record.record_file import WITHOUT_GRADIENTS
 
@@ -61,7 +61,7 @@ def python_loops(seen: Seen) -> Iterable[Cause]:
         told = after_model(seen.run, one.loader, {name.rpartition(".")[2] for name in _spans(seen, one.loader)})
         if told is None:
             continue
-        spent = told.share * seen.s(*FORWARDS, ROW, loader=one.loader)
+        spent = told.share * seen.forward_s(one.loader, ROW)
         if spent < _LARGE * seen.loops_s:
             continue
         values = as_values(*told.where)

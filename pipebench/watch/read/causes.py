@@ -27,6 +27,7 @@ from pipebench.watch.read.known_move import with_slow_lines
 from pipebench.watch.read.locks import at_lock
 from pipebench.watch.read.loop_causes import (
     callbacks,
+    compiling,
     ignored_targets,
     in_double,
     left_on,
@@ -51,7 +52,7 @@ from pipebench.watch.read.of_causes import MATTERS, Seen, stage_values, without_
 from pipebench.watch.read.once import once
 from pipebench.watch.read.one_worker import one_busy_worker
 from pipebench.watch.read.own_lines import in_python
-from pipebench.watch.read.pass_causes import dataset_anew, sampler, start_up
+from pipebench.watch.read.pass_causes import dataset_anew, sampler, start_up, timed_out
 from pipebench.watch.read.reads import read_values
 from pipebench.watch.read.slower_steps import slower_steps
 from pipebench.watch.read.small_batches import small_batches
@@ -360,11 +361,11 @@ def memory(seen: Seen) -> Iterable[Cause]:
 
 
 KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
-    left_on, given_by_each, start_up, dataset_anew, warming, validation, sampler, hand_off, _plain("pin", "pin"),
-    _plain("host-to-device", "host-to-device", on_device=True), preparing, padding, callbacks, slower_steps,
-    full_collections, optimiser, frozen_modules, unused_gradients, checkpointing, busy_threads, python_loops,
-    in_python, spans, many_operations, in_double, ignored_targets, small_batches, fields_in_vain, few_threads,
-    no_workers, competing, short_of_cores, cores_taken, waiting, many_threads,
+    left_on, given_by_each, timed_out, start_up, dataset_anew, warming, validation, sampler, hand_off,
+    _plain("pin", "pin"), _plain("host-to-device", "host-to-device", on_device=True), preparing, padding,
+    callbacks, slower_steps, full_collections, compiling, optimiser, frozen_modules, unused_gradients, checkpointing,
+    busy_threads, python_loops, in_python, spans, many_operations, in_double, ignored_targets, small_batches,
+    fields_in_vain, few_threads, no_workers, competing, short_of_cores, cores_taken, waiting, many_threads,
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from pipebench.results.account import Cause
 from pipebench.watch.read.drilled import wilson
 from pipebench.watch.read.in_loop import enough
 from pipebench.watch.read.of_causes import MATTERS, Seen
-from pipebench.watch.read.prepared import FORWARDS, looks_at_forward
+from pipebench.watch.read.prepared import looks_at_forward
 
 CODE = "checkpointing"
 _LEAST, _SURELY = 10, 0.5  # looks; and of what matters, at the low end of what so few may mean
@@ -24,7 +24,7 @@ def checkpointing(seen: Seen) -> Iterable[Cause]:
         found, looks = sum(line.checkpointed for line in lines), looks_at_forward(lines)
         if found < _LEAST or not enough(lines, looks):
             continue
-        share, whole_s = min(1.0, found / looks), seen.s(*FORWARDS, loader=one.loader)
+        share, whole_s = min(1.0, found / looks), seen.forward_s(one.loader)
         low, _ = wilson(min(found, looks), looks)
         spent = share * whole_s
         if spent >= MATTERS * seen.loops_s and low * whole_s >= _SURELY * MATTERS * seen.loops_s > 0:

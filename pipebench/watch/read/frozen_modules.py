@@ -91,7 +91,7 @@ def _kept(
     loop_s, batches = sum(row.s for row in seen.rows(loader=one.loader)), seen.batches(one)
     if found is None or not batches or _at_random(seen, one):
         return None
-    spent = found.share * seen.s(*FORWARDS, ROW, loader=one.loader)
+    spent = found.share * seen.forward_s(one.loader, ROW)
     if spent * later < MATTERS * seen.loops_s:
         return None
     varies, device = found.most.varies, found.most.on_device

@@ -33,6 +33,7 @@ from pipebench.watch.record.lines import (
 from pipebench.watch.record.read_lines import ReadSums
 from pipebench.watch.record.spent import ROWS, TimeSpent
 from pipebench.watch.record.trial_lines import LoopLooks, ThreadsBeside
+from pipebench.watch.record.worker_lines import TimedOut
 
 Place = tuple[int, int]
 """A loader's number, and the number of a pass over it."""
@@ -40,7 +41,7 @@ Place = tuple[int, int]
 _OF_TRAINING = (ROWS.index("backward"), ROWS.index("optimiser"))
 Kind = TypeVar("Kind", bound=Line)
 Summed = TypeVar("Summed", FetchSums, LoopSums, ReadSums)
-OfLoader = TypeVar("OfLoader", LoaderFound, LoopLooks, LoopSums, PassBegun, PassEnded, ThreadsBeside)
+OfLoader = TypeVar("OfLoader", LoaderFound, LoopLooks, LoopSums, PassBegun, PassEnded, ThreadsBeside, TimedOut)
 
 
 class Process:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from pipebench.results.account import Cause
 from pipebench.watch.read.collectives import other_alone_s
+from pipebench.watch.read.compiling import compiled
 from pipebench.watch.read.full_collections import collected_s
 from pipebench.watch.read.gather import NO_LOADER, Run
 from pipebench.watch.read.growing import grown_in_passes
@@ -227,6 +228,18 @@ def _inside(seen: Seen, values: Mapping[str, str | int | float]) -> dict[str, st
 def _device_s(seen: Seen) -> float:
     """What the loops did besides waiting and training that seems to be a device's work."""
     return sum(s * told.device for s, told in seen.apart if told is not None)
+
+
+def compiling(seen: Seen) -> Iterable[Cause]:
+    """What torch's compiler took of each loop after its first iterations, as for inputs of other sizes."""
+    for one in seen.in_loop:
+        found = compiled(seen.run, one.loader)
+        if not found.goes_on or found.later_s < MATTERS * seen.loops_s:
+            continue
+        values: dict[str, str | int | float] = {"turns": found.turns}
+        if found.graphs and not any(compiled(seen.run, other.loader).s for other in seen.in_loop if other != one):
+            values["graphs"] = found.graphs
+        yield Cause("compiling", found.s, found.later_s, one.loader, values)
 
 
 def training(seen: Seen) -> Iterable[Cause]:

@@ -8,11 +8,13 @@ from functools import cached_property
 
 from pipebench.results.account import Account, AccountRow
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
+from pipebench.watch.read.compiling import compiled
 from pipebench.watch.read.device_idle import besides_share
 from pipebench.watch.read.gather import Run
 from pipebench.watch.read.growing import Grown
 from pipebench.watch.read.in_loop import Apart, told_apart
 from pipebench.watch.read.moves import threads_of_torch
+from pipebench.watch.read.prepared import FORWARDS
 from pipebench.watch.read.script_cpu import Stretch, stretches
 from pipebench.watch.record.lines import LoopSums, PassBegun
 from pipebench.watch.record.spent import TimeSpent
@@ -40,6 +42,10 @@ class Seen:
 
     def s(self, *codes: str, loader: int | None = None) -> float:
         return sum(one.s for one in self.rows(*codes, loader=loader))
+
+    def forward_s(self, loader: int, *more: str) -> float:
+        """The time of these rows and of all before a backward, but for torch's compiler: what looks divide."""
+        return max(0.0, self.s(*FORWARDS, *more, loader=loader) - compiled(self.run, loader).forward_s)
 
     def saved(self, *codes: str, loader: int | None = None) -> float | None:
         found = [one.recoverable_s for one in self.rows(*codes, loader=loader) if one.recoverable_s is not None]

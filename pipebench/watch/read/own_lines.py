@@ -158,7 +158,7 @@ def in_python(seen: Seen) -> Iterable[Cause]:
         found = [line for line in _found(seen, one.loader) if waits or not line.sleeps]
         found = [line for line in found if line.sleeps == found[0].sleeps]  # the remedies differ
         share, looks = sum(line.share for line in found), sum(line.looks for line in found)
-        whole_s, least_s = seen.s(*FORWARDS, loader=one.loader), MATTERS * seen.loops_s
+        whole_s, least_s = seen.forward_s(one.loader), MATTERS * seen.loops_s
         if one.loader in told or looks < _LEAST_OF_CAUSE or share * whole_s < least_s:
             continue
         low, _ = wilson(looks, max(looks, round(looks / share)))
@@ -179,7 +179,7 @@ def seen_in_forward(seen: Seen) -> dict[str, str | int | float]:
     if len(training) != 1:
         return {}
     found = _found(seen, training[0]) or _operation(seen, training[0])
-    spent = sum(line.share for line in found) * seen.s(*FORWARDS, loader=training[0])
+    spent = sum(line.share for line in found) * seen.forward_s(training[0])
     return _values(found, training[0]) if spent >= MATTERS * seen.loops_s > 0 else {}
 
 

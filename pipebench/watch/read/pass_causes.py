@@ -13,7 +13,7 @@ from pipebench.watch.read.gather import loaders_found
 from pipebench.watch.read.in_loop import made_between
 from pipebench.watch.read.of_causes import MATTERS, Seen, as_made
 from pipebench.watch.record.lines import LoaderFound, PassBegun
-from pipebench.watch.record.worker_lines import WorkerInit
+from pipebench.watch.record.worker_lines import TimedOut, WorkerInit
 
 LARGE_ONCE = 0.2  # of the run
 _FOR_WORKERS = ("start-up", "end-of-pass", "wait-for-worker", "receive", "unpickle", "send-indices")
@@ -28,7 +28,8 @@ def start_up(seen: Seen) -> Iterable[Cause]:
         rows = [row for row in _with_inside(seen.account.rows) if row.loader == one.loader]
         away = (known := described.get(one.loader)) is not None and throws_away(seen.run, known)
         own = [row for row in rows if row.code in STARTING or (away and row.code == "sampler")]
-        spent, saved = sum(row.s for row in own), sum(row.recoverable_s or 0.0 for row in own)
+        spent = sum(row.s for row in own) - timed_out_s(seen, one.loader)
+        saved = sum(row.recoverable_s or 0.0 for row in own)
         other = one.remade == "other"
         anew = _begun_anew(seen, known, spent) if known is not None and not (other or away) else {}
         seldom = known is not None and (known.persistent or one.passes < 2)  # so far, workers have started once
@@ -50,6 +51,20 @@ def start_up(seen: Seen) -> Iterable[Cause]:
                 **({} if known.can_persist else {"always_anew": 1}), **_init(seen, one.loader, spent),
             },
         )  # fmt: skip
+
+
+def timed_out_s(seen: Seen, loader: int) -> float:
+    """How long the loop waited for workers until its loader's timeout. The clock takes it for a pass's end."""
+    waited = sum(one.timeout_s for one in seen.run.of_loader(TimedOut, loader))
+    return min(waited, seen.s(*STARTING, loader=loader))
+
+
+def timed_out(seen: Seen) -> Iterable[Cause]:
+    """Loops that waited for a worker until their loader's timeout, at which torch raises an error."""
+    for one in seen.result.loaders:
+        if waited := timed_out_s(seen, one.loader):
+            longest = max(line.timeout_s for line in seen.run.of_loader(TimedOut, one.loader))
+            yield Cause("timed-out", waited, None, one.loader, {"timeout_s": longest})
 
 
 def _init(seen: Seen, loader: int, spent: float) -> dict[str, str | int | float]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pipebench.results.watched import Note
+from pipebench.watch.read.compiling import compiled
 from pipebench.watch.read.gather import Run, loaders_found
 from pipebench.watch.read.settled import step_ns
 from pipebench.watch.record.lines import FetchSums, LoopSums
@@ -46,9 +47,14 @@ def pauses(run: Run, loader: int) -> list[Pause]:
 def pause_notes(run: Run, loaders: Iterable[int]) -> Iterator[Note]:
     """Notes that a few iterations of a loop take a large part of it besides their waits, with the largest phase.
 
-    The very first one is none of them: in it, libraries set themselves up.
+    And that torch's compiler was at work in a few.
+
+    The very first one is none of them: in it, libraries set themselves up. It is named beside them.
     """
     for loader in loaders:
+        compiler = compiled(run, loader)
+        if compiler.s * 1e9 >= _LEAST_NS and not compiler.goes_on:
+            yield Note("compiled-once", {"loader": loader, "s": compiler.s})
         lines = [one for one in run.turns(loader) if one.turns and (one.first or one.number_of_pass)]
         usual = _usual_ns(lines) or 0.0
         large = _LARGE * sum(map(step_ns, lines))
@@ -59,7 +65,14 @@ def pause_notes(run: Run, loaders: Iterable[int]) -> Iterator[Note]:
         phases = [sum(each) for each in zip(*(one.phases_ns for one in found), strict=True)]
         _, largest = max((one, name) for one, name in zip(phases, PHASES, strict=False) if name != PHASES[WAIT])
         values = {"loader": loader, "count": len(found), "s": spent * 1e-9, "usual_s": usual * 1e-9}
-        yield Note("long-iterations", {**values, "phase": largest})
+        yield Note("long-iterations", {**values, "phase": largest, **_first(run, loader, usual)})
+
+
+def _first(run: Run, loader: int, usual: float) -> dict[str, float]:
+    """How long the very first iteration took besides its wait, if that was long, too."""
+    first = next((one for one in run.of_loader(LoopSums, loader) if not (one.first or one.number_of_pass)), None)
+    spent = step_ns(first) - (first.turns - 1) * usual if first is not None and first.turns else 0.0
+    return {"first_s": spent * 1e-9} if spent >= _LEAST_NS and spent > _LONG * usual else {}
 
 
 def _usual_ns(lines: Sequence[LoopSums]) -> float | None:

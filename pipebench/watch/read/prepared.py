@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pipebench.results.watched import PhaseResult, WatchResult
+from pipebench.watch.read.compiling import compiled
 from pipebench.watch.read.device_idle import in_waits
 from pipebench.watch.read.gather import NO_LOADER, Run
 from pipebench.watch.read.in_loop import (
@@ -198,6 +199,7 @@ def with_prepared(run: Run, phases: Iterable[PhaseResult], loaders: Iterable[int
     """The phases of an iteration over these loaders, with a part of forward as one of its own."""
     spent = {one: sum(sum(line.phases_ns[FORWARD : FORWARD + 1]) for line in run.turns(one)) for one in loaders}
     told = {one: found.share for one in spent if (found := prepared(run, one)) is not None}
+    told = {one: share * (1 - _compiled_share(run, one, spent[one])) for one, share in told.items()}
     share = sum(told[one] * spent[one] for one in told) / max(1, sum(spent.values()))
     by_name = {one.phase: one for one in _without_outside(run, list(phases))}
     if (before := by_name.get("before-backward")) and (late := late_share(run, NO_LOADER)):
@@ -210,6 +212,12 @@ def with_prepared(run: Run, phases: Iterable[PhaseResult], loaders: Iterable[int
             yield replace(_scaled(one, share), phase=ROW)
             one = _scaled(one, 1 - share)
         yield one
+
+
+def _compiled_share(run: Run, loader: int, spent_ns: int) -> float:
+    """The share of what comes before the backward, after the first iterations, that torch's compiler took."""
+    found = compiled(run, loader)
+    return min(1.0, min(found.forward_s, found.later_s) * 1e9 / spent_ns) if spent_ns else 0.0
 
 
 def _without_outside(run: Run, phases: Sequence[PhaseResult]) -> Iterable[PhaseResult]:

@@ -17,7 +17,7 @@ from pipebench.watch.read.in_loop import enough
 from pipebench.watch.read.line_runs import Place, counts_of
 from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.read.own_lines import alone, in_python
-from pipebench.watch.read.prepared import FORWARDS, looks_at_forward
+from pipebench.watch.read.prepared import looks_at_forward
 
 _MANY = 64  # runs of a line in an iteration
 _SMALL_S = 250e-6  # of one turn, with all its lines: a call of torch with its gradient takes some 10 µs
@@ -68,7 +68,7 @@ def many_operations(seen: Seen) -> Iterable[Cause]:
         found = small_steps(seen.run, one.loader)
         if found is None or found.looks < _LEAST:
             continue
-        forward_s, least_s = seen.s(*FORWARDS, loader=one.loader), _LARGE * seen.loops_s
+        forward_s, least_s = seen.forward_s(one.loader), _LARGE * seen.loops_s
         whole_s = forward_s + seen.s("backward", loader=one.loader)
         low, _ = wilson(found.looks, round(found.looks / found.share))
         spent = found.share * whole_s

@@ -13,6 +13,7 @@ from pipebench.watch.record.patches import HIDDEN, is_ours
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _GETTERS = ("__getitem__", "__getitems__", "__iter__", "__next__")  # of a dataset: it may be a library's
 _INSTALLED = ("site-packages", "dist-packages")
+_INDUCTORS = "TORCHINDUCTOR_CACHE_DIR"
 _MAKE = ("__init__", "__new__", "__repr__")
 _WRAPPED = 10
 
@@ -46,13 +47,17 @@ WAITS = ("threading", "queue", "selectors", "multiprocessing", "concurrent", "su
 def owner(file: str) -> str:
     """Whose code a file holds: "" for the user's own, or "pipebench", or the name of a library.
 
-    What is neither installed, nor of the standard library, nor generated is the user's own.
+    What is neither installed, nor of the standard library, nor generated is the user's own. torch's compiler writes
+    what it generates into a folder of its own.
     """
     if is_ours(file):
         return "pipebench"
     if file.startswith("<"):
         return "" if file.startswith(("<stdin", "<ipython-input")) else "generated code"
     parts = file.split(os.sep)
+    kept = os.environ.get(_INDUCTORS, "").rstrip(os.sep)
+    if any(one.startswith("torchinductor_") for one in parts[:-1]) or (kept and file.startswith(kept + os.sep)):
+        return "generated code"
     for place in range(len(parts) - 2, -1, -1):
         if parts[place] in _INSTALLED:
             return parts[place + 1].removesuffix(".py")

@@ -118,6 +118,20 @@ class LineLooks(NamedTuple):
     looks: int
 
 
+class CompilingLooks(NamedTuple):
+    """Looks that found a loop inside torch's compiler, in so many of its turns.
+
+    The time since the look before each of them adds up to `forward_ns` before a backward, and to `other_ns` elsewhere.
+    torch has compiled so many `graphs` since the first loop began, as far as it says.
+    """
+
+    looks: int = 0
+    forward_ns: int = 0
+    other_ns: int = 0
+    turns: int = 0
+    graphs: int = 0
+
+
 @line
 class LoopLooks:
     """Where the thread of a loop was, besides waiting and training, in some looks at random moments.
@@ -137,7 +151,8 @@ class LoopLooks:
     waits is for then. `making` looks found the loop's thread at making a batch itself, `for_threads` of them in a wait
     for other threads or processes. `helpers` are the lines of the user's own in other threads then, one of each
     function in each look. `checkpointed` of the looks that found a model before the backward were in a part that this
-    computes again, and `models_in` are the lines that call it, with their function.
+    computes again, and `models_in` are the lines that call it, with their function. Looks that found torch's compiler
+    are in `compiling` only.
     """
 
     loader: int
@@ -164,6 +179,7 @@ class LoopLooks:
     helpers: list[LineLooks] = field(default_factory=list)
     checkpointed: int = 0
     models_in: list[LineLooks] = field(default_factory=list)
+    compiling: CompilingLooks = field(default_factory=CompilingLooks)
 
 
 class ThreadLooks(NamedTuple):

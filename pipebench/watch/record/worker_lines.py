@@ -24,6 +24,14 @@ class WorkerGone:
 
 
 @line
+class TimedOut:
+    """The loop waited for a batch of this loader until its `timeout`, so many seconds, and torch raised an error."""
+
+    loader: int
+    timeout_s: float
+
+
+@line
 class WorkerInit:
     """What the `worker_init_fn` of the script took in a worker, with its name, file and first line ("" and 0: none)."""
 
@@ -143,4 +151,4 @@ class Content(NamedTuple):
     ignored: int = 0
 
 
-WorkerLine: TypeAlias = WorkerGone | WorkerInit | KeptOpen | SampleCalls | LineRuns | ReadSums
+WorkerLine: TypeAlias = WorkerGone | TimedOut | WorkerInit | KeptOpen | SampleCalls | LineRuns | ReadSums

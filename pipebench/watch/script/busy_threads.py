@@ -8,7 +8,6 @@ time it wakes, as the loop does. So what it meets at a random moment is what the
 from __future__ import annotations
 
 import dis
-import functools
 import resource
 import sys
 import threading
@@ -21,6 +20,7 @@ from typing import NamedTuple
 from pipebench.watch.record.kernel_counts import thread_now
 from pipebench.watch.record.own_code import line_reached, owner, plain_name
 from pipebench.watch.record.patches import is_ours
+from pipebench.watch.record.per_code import per_code
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.trial_lines import ThreadLooks, ThreadsBeside
 from pipebench.watch.script.loop_place import outwards
@@ -249,7 +249,7 @@ def _waits_itself(frame: FrameType) -> bool:
     return frame.f_lineno in _waiting_lines(frame.f_code)
 
 
-@functools.lru_cache(maxsize=256)
+@per_code(256)
 def _waiting_lines(code: CodeType) -> Container[int]:
     """The lines of a function that name what waits."""
     named = (one for one in dis.get_instructions(code) if one.opname.startswith(_NAMES) and one.argval in _WAITS)

@@ -359,6 +359,7 @@ def _watch_next(loaders: Loaders, kind: Any) -> None:
             return found
         except BaseException as error:
             event = "exhausted" if isinstance(error, StopIteration) else "failed"
+            loaders.guarded(loaders.lost.failed, loop.passes, self, error)
             without_our_frames(error)
             raise
         finally:

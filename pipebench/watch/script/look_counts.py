@@ -9,7 +9,15 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from pipebench.watch.record.own_code import owner, plain_name
-from pipebench.watch.record.trial_lines import FullCollected, LineLooks, LoopLooks, ModuleLooks, PlaceLooks
+from pipebench.watch.record.trial_lines import (
+    CompilingLooks,
+    FullCollected,
+    LineLooks,
+    LoopLooks,
+    ModuleLooks,
+    PlaceLooks,
+)
+from pipebench.watch.script.compiling import Compiling
 from pipebench.watch.script.frozen_modules import FrozenModules
 from pipebench.watch.script.loop_place import (
     Place,
@@ -109,6 +117,7 @@ class OfLoader:
     helpers: Counter[OwnLine] = field(default_factory=Counter)
     checkpointed: int = 0
     models_in: Counter[OwnLine] = field(default_factory=Counter)
+    compiling: Compiling = field(default_factory=Compiling)
     frozen: FrozenModules = field(default_factory=FrozenModules)
     graphs: UnusedGraphs = field(default_factory=UnusedGraphs)
     model: dict[CodeType, int] = field(default_factory=dict)  # the lines from the loop to a model's call, first of each
@@ -132,8 +141,12 @@ class OfLoader:
         modules: tuple[list[ModuleLooks], list[ModuleLooks]],
         collected: FullCollected,
         on_host: bool,
+        graphs: int = 0,
     ) -> LoopLooks:
-        """What is written of the loop. `modules` are those that stay as they are, and those with unused gradients."""
+        """What is written of the loop. `modules` are those that stay as they are, and those with unused gradients.
+
+        `graphs` is how many torch has compiled so far.
+        """
         places = [
             PlaceLooks(key.line, list(key.functions), one.looks, one.turns, one.ns, one.cpu_ns, *key[2:-1], one.models)
             for key, one in list(self.found.items())
@@ -147,10 +160,12 @@ class OfLoader:
         )  # fmt: skip
         looks = self.forward_looks, self.later_looks, *modules, lines, collected, *self.graphs.take(), drawn
         outside = self.outside_looks, self.outside_ns
+        met = self.compiling
+        compiling = CompilingLooks(met.looks, met.forward_ns, met.other_ns, met.turns, graphs)
         return LoopLooks(
             loader, self.file, self.turns, places, *looks, *outside, early, besides, forward, on_host,
             making=self.making, for_threads=self.for_threads, helpers=helpers,
-            checkpointed=self.checkpointed, models_in=models_in,
+            checkpointed=self.checkpointed, models_in=models_in, compiling=compiling,
         )  # fmt: skip
 
     def note_model(self, place: Place, frame: FrameType | None, loop: int, gradients: UnusedGradients) -> None:

@@ -30,26 +30,13 @@ from pipebench.watch.record.trial_lines import BETWEEN, NO_LOADER
 from pipebench.watch.script.around_loop import AroundLoop
 from pipebench.watch.script.awaiting import awaited, task_of
 from pipebench.watch.script.busy_threads import BusyThreads
+from pipebench.watch.script.compiling import compiles, graphs
 from pipebench.watch.script.forks import pauses_at_forks
 from pipebench.watch.script.full_collections import FullCollections
 from pipebench.watch.script.helper_threads import at_work_for, makes_batch
-from pipebench.watch.script.look_counts import (
-    MOST_PLACES,
-    Key,
-    Loop,
-    OfLoader,
-    PlaceCount,
-    count_line,
-)
+from pipebench.watch.script.look_counts import MOST_PLACES, Key, Loop, OfLoader, PlaceCount, count_line
 from pipebench.watch.script.look_keys import Look, key_of, settle
-from pipebench.watch.script.loop_place import (
-    Around,
-    Place,
-    loop_of,
-    loops_around,
-    note_last,
-    taking,
-)
+from pipebench.watch.script.loop_place import Around, Place, loop_of, loops_around, note_last, taking
 from pipebench.watch.script.own_line import OwnLine, innermost_line, line_of_sampler, own_line, works_apart
 from pipebench.watch.script.own_python import placed
 from pipebench.watch.script.switching import Switching
@@ -91,7 +78,7 @@ class LoopLooker:
         self._loop: Loop | None = None
         self._around = AroundLoop()
         self._of_backward: set[tuple[CodeType, range | None]] = set()
-        self._backwards = self._turn = self._process = 0
+        self._backwards = self._turn = self._process = self._graphs = 0
         self._came, self._turn_s = 0.0, math.inf  # when the last iteration began, and how long it took
         self._thread: int | None = None
         self._clock: ThreadClock | None = None
@@ -202,17 +189,21 @@ class LoopLooker:
         found = {loader: own for loader, own in self._of.items() if own.turns}
         for loader, own in found.items():
             self._of[loader] = own.emptied(last=last or self._searched >= _SEARCH)
+        compiled = graphs() - self._graphs
         for loader, own in found.items():
             modules = own.frozen.found(self.gradients, loader)
-            self.recording.write(own.written(loader, modules, self.collected.take(loader), self.on_host()))
+            self.recording.write(own.written(loader, modules, self.collected.take(loader), self.on_host(), compiled))
         self.others.write()
 
     def end(self) -> None:
-        """Ends the looks, and writes what is left of them."""
+        """Ends the looks, writes what is left of them, and lets go of all that was seen."""
         self._on = False
         self.pause()
         if self.recording.on:
             self._write_last()
+        for held in (self._of, self.again, self._of_backward):  # code of the script: see `per_code`
+            held.clear()
+        self._loop, self._before, self._around = None, None, AroundLoop()
 
     def _write_last(self) -> None:
         for own in list(self._of.values()):
@@ -236,7 +227,7 @@ class LoopLooker:
 
     def _begin(self) -> None:
         self._thread, self._process, self._on = threading.get_ident(), os.getpid(), True
-        self._clock = ThreadClock()
+        self._clock, self._graphs = ThreadClock(), graphs()
         self.before_first()
         self.others.follow(self._thread, self._clock.native)
         pauses_at_forks(self)
@@ -289,8 +280,12 @@ class LoopLooker:
         inner, thread = self._loop, self._thread
         frames = sys._current_frames()
         frame = frames.get(thread or 0)
-        loop, place = self._found(inner, frame)
         passed_ns = self._around.passes(again)
+        if inner is not None and compiles(frame):
+            self._note_compiling(inner, 0 if again else passed_ns)
+            self.others.look(None, frames)
+            return
+        loop, place = self._found(inner, frame)
         if not again:
             self._elsewhere(loop, place, frames)
         early = loop is not None and place is not None and not again and self.early(loop.loader)
@@ -312,6 +307,11 @@ class LoopLooker:
                 own.count_inner(key, place.path)
         elif self._count(self._around.found, loop, key, again) and not again:
             self._around.count(passed_ns)
+
+    def _note_compiling(self, loop: Loop, passed_ns: int) -> None:
+        self._before = None
+        if passed_ns and (own := self._of.get(loop.loader)) is not None:
+            own.compiling.note(passed_ns, loop.turn, self.early(loop.loader))
 
     def _count(self, found: dict[Key, PlaceCount], loop: Loop, key: Key, again: bool, models: bool = False) -> bool:
         """Counts a look at this place, if there is room for it. `models`: it met a model there."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dis
-import functools
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import NamedTuple
 
 from pipebench.watch.record.own_code import line_reached, owner
 from pipebench.watch.record.patches import is_ours
+from pipebench.watch.record.per_code import per_code
 from pipebench.watch.script.made import within
 
 _DEEPEST = 60
@@ -45,7 +45,7 @@ def loop_of(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
-@functools.lru_cache(maxsize=256)
+@per_code(256)
 def _around(code: CodeType) -> bool:
     return bool(code.co_flags & CO_GENERATOR) or code.co_name in _ITERATES or within(code.co_filename)
 
@@ -77,7 +77,7 @@ def loops_around(frame: FrameType | None) -> Iterator[Around]:
             yield from (Around(one, inside) for inside in loops_in(one.f_code) if one.f_lasti in inside)
 
 
-@functools.lru_cache(maxsize=256)
+@per_code(256)
 def loops_in(code: CodeType) -> Sequence[range]:
     """The instructions of each loop of a function, the shortest first."""
     of_for = _ends(code)
@@ -96,7 +96,7 @@ def loops_in(code: CodeType) -> Sequence[range]:
     return sorted((range(begin, end) for begin, end in ends.items()), key=len)
 
 
-@functools.lru_cache(maxsize=256)
+@per_code(256)
 def _ends(code: CodeType) -> Mapping[int, int]:
     """Where the `for` loops of a function begin, and where each ends."""
     return {one.offset: one.argval for one in dis.get_instructions(code) if one.opname == "FOR_ITER"}

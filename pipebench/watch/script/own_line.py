@@ -6,7 +6,6 @@ What layers and operations of torch do is training itself, and no line is told f
 from __future__ import annotations
 
 import dis
-import functools
 import itertools
 import os
 import sys
@@ -15,6 +14,7 @@ from types import CodeType, FrameType
 from typing import NamedTuple
 
 from pipebench.watch.record.own_code import WAITS, line_reached, owner, plain_name
+from pipebench.watch.record.per_code import per_code
 from pipebench.watch.script.loop_place import outwards
 from pipebench.watch.script.own_python import NESTED, loops_inside
 
@@ -163,12 +163,12 @@ def _by_itself(frame: FrameType, loop: int, inside: range | None) -> str | None:
     return "" if name in _ELEMENTS and loops_inside(frame, loop, inside) >= NESTED else None
 
 
-@functools.lru_cache(maxsize=4096)
+@per_code(4096)
 def _operation(code: CodeType, last: int) -> str:
     return next((one.opname for one in _instructions(code) if one.offset == last), "")
 
 
-@functools.lru_cache(maxsize=4096)
+@per_code(4096)
 def _called(code: CodeType, last: int) -> str:
     """The name of a function in C that is called at this instruction, if it is one of those above; else ""."""
     told = _instructions(code)
@@ -215,6 +215,6 @@ def _end(one: dis.Instruction) -> tuple[int, int]:
     return ((found.end_lineno or 0), (found.end_col_offset or 0)) if found is not None else (0, 0)
 
 
-@functools.lru_cache(maxsize=256)
+@per_code(256)
 def _instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
     return tuple(dis.get_instructions(code))

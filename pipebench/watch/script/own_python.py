@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dis
-import functools
 from types import CodeType, FrameType
 
 from pipebench.watch.record.own_code import owner
+from pipebench.watch.record.per_code import per_code
 from pipebench.watch.script.loop_place import Place, loops_in, place_in
 
 # Between these, Python hands its lock over only if no function in C has let it go: so the interpreter itself works.
@@ -45,6 +45,6 @@ def loops_inside(frame: FrameType, loop: int, inside: range | None) -> int:
     return nested
 
 
-@functools.lru_cache(maxsize=256)
+@per_code(256)
 def _pauses(code: CodeType) -> frozenset[int]:
     return frozenset(one.offset for one in dis.get_instructions(code) if any(name in one.opname for name in _PAUSES))

@@ -6,13 +6,18 @@ import gc
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import torch
+from looked_at import seen_from_outside
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from pipebench import watching
+from pipebench.watch.record.per_code import forget
+from pipebench.watch.record.trial_lines import NO_LOADER
+from pipebench.watch.script.loop_place import loops_in
 from pipebench.watch.script.thread_clock import ThreadClock
 
 
@@ -105,3 +110,41 @@ def test_what_a_look_has_met_is_freed_where_it_returns(looker: Any, monkeypatch:
     returned.set()
     other.join()
     assert looker.of._of[1].found and freed_by == [threading.get_ident()]
+
+
+class Called(torch.nn.Module):
+    def forward(self, at_work: Callable[[], None]) -> None:
+        at_work()
+
+
+_LOOP = """
+def loop(looker, at_work, model):
+    for turn in range(3):
+        looker.came(1, sys._getframe())
+        at_work()
+        model(at_work)
+        [one for one in range(3)]
+        at_work()
+"""
+
+
+@pytest.mark.parametrize("loader", [1, NO_LOADER])
+def test_code_that_looks_have_seen_ends_with_its_function(looker: Any, loader: int) -> None:
+    """Else what torch has compiled outlives torch's own modules, and complains at the end of the process."""
+    looker.of.early = lambda loader: True
+    names: dict[str, Any] = {"sys": sys}
+    exec(compile(_LOOP.replace("came(1", f"came({loader}"), "/a/train.py", "exec"), names)
+    code = weakref.ref(names["loop"].__code__)
+    names["loop"](looker.of, seen_from_outside(looker.of), Called())
+    assert code() is not None
+    looker.of.end()
+    names.clear()
+    forget()
+    assert code() is None
+
+
+def test_a_recording_that_ends_lets_go_of_code() -> None:
+    code = compile("a = 1", "a.py", "exec")
+    with watching():
+        assert not loops_in(code) and loops_in.cache_info().currsize
+    assert not loops_in.cache_info().currsize
