@@ -24,7 +24,8 @@ NOTHING = 1.05  # a best change that brings less leaves nothing to advise
 _SLOWER = 0.95  # below it, a change has made the script slower; less is within the scatter of plain runs
 # A change of the script -> the cause that it removes. Others name a line, and no cause: there the diagnosis counts.
 _CAUSES = {
-    "sampler_ahead": "sampler", "callbacks": "callbacks", "validation": "validation", "in_workers": "prepare",
+    "sampler_ahead": "sampler", "callbacks": "callbacks", "between": "outside-loops", "validation": "validation",
+    "in_workers": "prepare",
     "padding": "padding", "like_lengths": "unequal-lengths", "divide_first": "each-makes-all",
     "select_first": "made-in-vain",
     "one_row": "many-tensors", "spread_evenly": "uneven-workers", "one_iterator": "new-iterators",

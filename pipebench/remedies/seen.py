@@ -373,8 +373,12 @@ def without(watched: WatchResult, saved_s: float) -> float:
     The start and the end of workers of a loader's only pass are not counted: a longer run does not repeat them. Neither
     is the rest of the run.
     """
+    whole = looped_s(watched)
+    return whole / max(0.01 * whole, whole - saved_s) if whole else 1.0
+
+
+def looped_s(watched: WatchResult) -> float:
+    """The seconds of all loops that a longer run repeats."""
     rows = watched.account.rows if watched.account else ()
     once = {one.loader for one in watched.loaders if one.passes < 2}
-    looped = [one.s for one in rows if one.loader is not None and not (one.code in STARTING and one.loader in once)]
-    whole = sum(looped)
-    return whole / max(0.01 * whole, whole - saved_s) if whole else 1.0
+    return sum(one.s for one in rows if one.loader is not None and not (one.code in STARTING and one.loader in once))

@@ -136,7 +136,8 @@ def _larger(advice: Advice) -> str:
     if found is None:
         return ""
     what = sentence_case(named(found.change))
-    return f"{what} could make the loops {found.change.limit} as fast (predicted, not tried). "
+    of = "the run" if found.change.of_run else "the loops"
+    return f"{what} could make {of} {found.change.limit} as fast (predicted, not tried). "
 
 
 def _given_up(advice: Advice) -> str:

@@ -93,7 +93,7 @@ class Change:
     its gain differs between runs, where that is more than usual: the standard deviation of the gain's logarithm.
     `parts` are what the user writes for several changes in one; those without a place come first. `or_more`:
     `predicted` is no limit, because the change also frees cores that training waits for; `frees` is the share of the
-    workers' time that it can save.
+    workers' time that it can save. `of_run`: `predicted` is of all that a run repeats, also between its loops.
     """
 
     remedy: str
@@ -125,6 +125,7 @@ class Change:
     loop_threads: int = 0
     or_more: bool = False
     frees: float = 0.0
+    of_run: bool = False
 
     @property
     def limit(self) -> str:

@@ -8,6 +8,7 @@ from made_up_trials import LOADER, seen
 
 from pipebench.advise.conductor import Conductor
 from pipebench.remedies import cache, callbacks, remedies, sampler_ahead, validation
+from pipebench.render.advice import verdict
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.batches import DeviceIdle
 from pipebench.results.watched import StageResult
@@ -141,6 +142,19 @@ def test_what_is_of_the_script_is_predicted_from_the_account_and_never_tried():
     assert all(one.outcome == "not-tried" and one.reason == "of-script" for one in found.values())
     assert found["validation"].change.at.line == 9 and found["sampler_ahead"].change.at.line == MADE.line
     assert advice.best is None and [one.change.of_script for one in advice.findings][-3:] == [True] * 3
+
+
+@pytest.mark.parametrize(("values", "told"), [({"large": 1, "file": "/a/m.py", "line": 9}, True), ({"large": 1}, False),
+                                              ({"file": "/a/m.py", "line": 9}, False)])  # fmt: skip
+def test_work_between_the_passes_is_named_first_where_much_of_it_has_a_place(values, told):
+    seen = _seen(forward=(40.0, 1, None))
+    cause = Cause("outside-loops", 40.0, values={**values, "function": "validate"})
+    account = replace(seen.watched.account, causes=(cause,))
+    advice = _run(Planted(lambda order: 1.0, replace(seen, watched=replace(seen.watched, account=account))))
+    text = verdict(advice)
+    assert text.startswith("Less work between the passes could make the run at most 2.00× as fast") == told
+    found = [one.change for one in advice.findings if one.change.remedy == "between"]
+    assert [(one.at.name, one.at.line, one.of_script) for one in found] == [("validate", 9, True)] * told
 
 
 def test_the_start_of_workers_in_the_only_pass_does_not_lower_what_a_change_could_bring():

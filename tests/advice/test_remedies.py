@@ -56,9 +56,9 @@ def test_every_module_is_a_remedy_in_a_stated_order():
         "persistent_workers", "loop_threads", "one_thread", "as_tensors", "copies", "in_one_tensor",
         "num_workers", "getitems", "prefetch_factor", "pin_memory", "ring_collate", "from_bytes", "in_order",
         "decoders", "lookup", "start_method", "bytes_across", "kept", "cache", "crop_first", "draft",
-        "opencv_resize", "resize_first", "knock_out", "one_iterator", "validation", "callbacks", "in_workers",
-        "like_lengths", "padding", "sampler_ahead", "slow_lines", "divide_first", "fewer_fields", "one_row",
-        "select_first", "spread_evenly", "unlocked",
+        "opencv_resize", "resize_first", "knock_out", "one_iterator", "validation", "between", "callbacks",
+        "in_workers", "like_lengths", "padding", "sampler_ahead", "slow_lines", "divide_first", "fewer_fields",
+        "one_row", "select_first", "spread_evenly", "unlocked",
     ]  # fmt: skip
 
 
