@@ -102,7 +102,7 @@ def right(row: Row) -> bool:
     """
     advised, best = gain(row, "advised"), gain(row, "best")
     if row["remedy"]:
-        return advised is not None and best is not None and best > NOTHING and advised >= NEARLY * best
+        return None not in (advised, best) and max(advised, best) > NOTHING and advised >= NEARLY * best
     useless = _besides(row) and (gain(row, "besides") or 0.0) < NOTHING
     return not row["remedies"] and cause(row) in row["codes"] and not useless
 

@@ -21,6 +21,7 @@ OTHERS = (
     "twentyseventh",
     "twentyeighth",
     "twentyninth",
+    "thirtieth",
 )  # fmt: skip
 
 
@@ -67,6 +68,8 @@ def diagnosed(*codes, at_most=4.0):
 def test_an_advice_is_right_if_it_brings_nearly_the_best_gain(report):
     assert report.right(advised(4.0)) and report.right(advised(3.7)) and not report.right(advised(3.0))
     assert not report.right(line(diagnosis=diagnosed("workers-blocked")))  # the right cause, but nothing advised
+    bare = advised(4.0)
+    assert report.right({**bare, "plain": {**bare["plain"], "best": bare["plain"]["present"]}})  # more than is known
     assert report.held(advised(3.6)) and not report.held(advised(3.4)) and report.held(line()) is None
     assert report.slower(advised(0.9)) is True and report.slower(advised(1.0)) is False
 
