@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from pipebench.watch.read.known_arrays import FILLED, NESTED
@@ -41,6 +41,10 @@ _A_LIST = re.compile(
 _PART = (
     r"(?<![\w.])NAME\[(?:[^\]]*[A-Za-z_)]\w*\s*:\s*[A-Za-z_(][^\]]*|\s*\w*(?:box|crop|patch|slice|window|roi)\w*\s*)\]"
     r"(?!\s*=[^=])"
+)
+_VIEWED = (  # the same bytes by another name
+    r"\s*(\w+)\s*=(?!=)\s*(?:(?:np|numpy|torch)\.(?:frombuffer|asarray|array|from_numpy|as_tensor|tensor)\(\s*NAME\b[^\[]*"
+    r"|NAME(?:\.(?:reshape|view|astype|transpose)\([^()\[]*\))+\s*(?:#.*)?)$"
 )
 _WHOLE = r"(?<![\w.])(?<!len\()NAME\b(?!\.(?:shape|size|ndim)\b)"
 _OPENS = r"(?<![\w.])(?:(?:io|gzip|bz2|lzma|codecs)\.)?open\("
@@ -220,19 +224,33 @@ def _is_list(name: str, given: Sequence[str]) -> bool:
 
 
 def _cut(one: Known, line: Line, name: str) -> bool:
-    """Whether a part of this array is taken below, once, with nothing between that needs the whole array."""
-    part, whole = (re.compile(text.replace("NAME", name)) for text in (_PART, _WHOLE))
-    found = False
+    """Whether a part of this array is taken below, once, with nothing between that needs the whole array.
+
+    The same bytes may have another name by then.
+    """
+    part, whole, viewed = _of_name(name)
+    found, before = False, list[re.Pattern[str]]()
     for below in line.below:
+        if any(one.search(below) for one in before):
+            return False
         if LOOP.match(below) or (part.search(below) and " for " in below):
             return False
-        if part.search(below):
+        if not found and (other := viewed.match(below)) is not None and other[1] != name:
+            before.append(whole)
+            name = other[1]
+            part, whole, viewed = _of_name(name)
+        elif part.search(below):
             found = True
             if re.match(rf"\s*{name}\s*=", below):
                 break
         elif whole.search(below) and ((again := one.pattern.match(below.strip())) is None or again[1] != name):
             return False
     return found
+
+
+def _of_name(name: str) -> Iterator[re.Pattern[str]]:
+    """What takes a part of this array, needs all of it, and gives it another name."""
+    return (re.compile(text.replace("NAME", name)) for text in (_PART, _WHOLE, _VIEWED))
 
 
 def _given_once(name: str, above: Sequence[str]) -> bool:

@@ -13,7 +13,7 @@ class FunctionCalls(NamedTuple):
     The function is in lines `first` to `last` of `file`; its first call was at `at_line` of `at_file`. `given` and
     `gave` are numbers for what went into its calls and for what they gave, in their order (0: not known). `again`
     counts the calls that had the same arguments and the same result as an earlier one of the sample, which took
-    `again_ns`. The tensors and arrays in its largest result have `result_bytes`. `several`: other lines call it,
+    `again_ns`. The tensors, arrays and bytes in its largest result have `result_bytes`. `several`: other lines call it,
     too. `rough`: what it took to be told of the calls inside was more than what they took, so `spent_ns` is rough.
     It `takes` so many arguments besides `self`.
     """

@@ -157,7 +157,7 @@ def _is_told_by_repr(kind: type) -> bool:
 
 
 def size_of(value: Any) -> int:
-    """The bytes of the tensors and arrays in a value, as far as it consists of plain tuples, lists and dicts.
+    """The bytes of the tensors, arrays and bytes in a value, as far as it consists of plain tuples, lists and dicts.
 
     Of one that repeats a smaller memory, it is that memory; 0 of what is a part of a file.
     """
@@ -170,6 +170,8 @@ def size_of(value: Any) -> int:
             if seen > _MOST:
                 break
             waiting += one.values() if kind in _NAMED else one
+        elif kind in (bytes, bytearray):
+            size += len(one)
         else:
             size += _held(one)
     return size

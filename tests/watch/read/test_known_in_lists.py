@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from titled import title_of as _title
 
+from pipebench.watch.read.known_lines import Line, is_cut
+
 LISTS = ("self.items = [tuple(line.split()) for line in f]", "self.items = sorted(rows)", "self.items = rows.tolist()",
          "self.items: list[int] = []", "self.items = np.unique(rows)")  # fmt: skip
 NO_LISTS = ("self.items = set(rows)", "self.items = {}", "self.items = items", "self.items = ['<pad>', '<unk>']",
@@ -54,3 +56,24 @@ def test_a_part_is_cut_out_before_the_whole_is_scaled(text: str) -> None:
     for below in ([], [resized, cut], [mask], [rows], [cut, resized], many, each):
         assert _title(text, below=below) is None
     assert _title(f"{name} = np.load(path).astype(np.float32)", "", below=[cut]) is None
+
+
+VIEWS = ["        beam = np.frombuffer(buf, np.uint8, offset=8).reshape(-1, 64)", "        x = beam.view(3, -1)"]
+
+
+@pytest.mark.parametrize(
+    ("below", "told"),
+    [
+        (["        return buf[at : at + size]"], True),
+        ([VIEWS[0], "        return beam[at : at + size]"], True),
+        ([*VIEWS, "        return x[at : at + size]"], True),
+        ([VIEWS[0], "        return beam[at : at + size], buf"], False),
+        ([VIEWS[0], "        return beam.mean()"], False),
+        (
+            ["        image = cv2.imdecode(np.frombuffer(buf, np.uint8), 1)", "        return image[at : at + size]"],
+            False,
+        ),
+    ],
+)
+def test_a_part_of_the_same_bytes_by_another_name_is_cut_out(below: list[str], told: bool) -> None:
+    assert is_cut(Line("buf = self.archive.read(name)", "", "Beams.cut", "", below=below)) == told

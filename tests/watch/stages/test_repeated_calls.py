@@ -335,7 +335,7 @@ def test_functions_and_classes_are_arguments_by_what_they_are() -> None:
 
 
 def test_sizes_are_of_memory() -> None:
-    assert size_of([np.zeros((4, 4)), {"x": torch.zeros(3)}, (b"bytes", "text", 3)]) == 128 + 12
+    assert size_of([np.zeros((4, 4)), {"x": torch.zeros(3)}, (b"bytes", "text", 3)]) == 128 + 12 + 5
     assert size_of(np.zeros((100, 100))[:2, :3]) == 48
     assert size_of(np.broadcast_to(np.zeros(4), (100, 4))) == 32 and size_of(torch.zeros(1).expand(50)) == 4
 
