@@ -72,11 +72,12 @@ HOUSE = {
     "watch.log": "incoming queue_fill worker_memory live writing writers",
     "watch.trace": "tracks device_timeline excerpt perfetto",
     "watch": "with_block notebook in_lightning in_transformers command",
-    "remedies": "seen source decorated opening files as_tensors bytes_across cache in_workers callbacks between copies "
-    "decoders divide_first earlier fewer_fields resize_first crop_first draft packed_crops from_bytes getitems "
-    "in_one_tensor in_order kept knock_out lookup loop_threads opencv_resize persistent_workers num_workers "
-    "one_iterator one_thread padding like_lengths one_row pin_memory prefetch_factor ring_collate sampler_ahead "
-    "select_first slow_lines spread_evenly start_method unlocked validation",
+    "remedies": "seen source decorated opening files as_tensors bytes_across cache in_workers callbacks between "
+    "in_training copies decoders divide_first earlier fewer_fields resize_first crop_first draft packed_crops "
+    "from_bytes getitems in_one_tensor in_order kept knock_out lookup loop_threads opencv_resize "
+    "persistent_workers num_workers one_iterator one_thread padding like_lengths one_row pin_memory "
+    "prefetch_factor ring_collate sampler_ahead select_first slow_lines spread_evenly start_method unlocked "
+    "validation",
     "advise": "judging streams main_loader whole_run sync_cause shared_resource trial conductor snippet tail live_run "
     "command",
     "before_after": "loaders estimates figures watched differing whole",

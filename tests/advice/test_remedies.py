@@ -58,7 +58,7 @@ def test_every_module_is_a_remedy_in_a_stated_order():
         "decoders", "lookup", "start_method", "bytes_across", "kept", "cache", "crop_first", "draft",
         "opencv_resize", "resize_first", "knock_out", "one_iterator", "validation", "between", "callbacks",
         "in_workers", "like_lengths", "padding", "sampler_ahead", "slow_lines", "divide_first", "fewer_fields",
-        "one_row", "select_first", "spread_evenly", "unlocked",
+        "in_training", "one_row", "select_first", "spread_evenly", "unlocked",
     ]  # fmt: skip
 
 
