@@ -17,7 +17,7 @@ from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.advice import Change
 
 KNOWN = {
-    "title": "the first ones without a sort of all", "how": "It puts all in order.", "slow_file": "/a/net.py",
+    "title": "the first k without a full sort", "how": "It puts all in order.", "slow_file": "/a/net.py",
     "slow_line": 3, "slow_function": "knn", "line_share": 1.0,
 }  # fmt: skip
 
@@ -38,7 +38,7 @@ def test_it_is_what_the_verdict_begins_with() -> None:
     conductor = Conductor(Planted(lambda order: 1.0, _seen(cause)), remedies(), 400.0)
     conductor.conduct()
     text = verdict(conductor.advice())
-    assert text.startswith("The first ones without a sort of all could make the loops at most 2.00× as fast")
+    assert text.startswith("The first k without a full sort could make the loops at most 2.00× as fast")
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ _TOP_K = (
 OPERATIONS = (
     Known(  # docs.pytorch.org/docs/stable/generated/torch.topk.html
         re.compile(rf"\b{_SORTS}{_FIRST_ONES}"),
-        "the first ones without a sort of all",
+        "the first k without a full sort",
         _TOP_K,
         r"numpy\.(?:arg)?sort$",
         beside=("argsort", "sort"),
@@ -35,7 +35,7 @@ OPERATIONS = (
     ),
     Known(
         re.compile(rf"^\s*(?:_\s*,\s*)?(\w+)(?:\s*,\s*_)?\s*=(?!=)[^#]*\b{_SORTS}\s*(?:#.*)?$"),
-        "the first ones without a sort of all",
+        "the first k without a full sort",
         _TOP_K,
         r"numpy\.(?:arg)?sort$",
         beside=("argsort", "sort"),

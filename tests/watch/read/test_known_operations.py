@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from titled import title_of as _title
 
-FIRST, PAIRS = "the first ones without a sort of all", "distances of all pairs in one operation"
+FIRST, PAIRS = "the first k without a full sort", "distances of all pairs in one operation"
 ONE_HOT, SOLVED = "rows by their number, in place of one-hot vectors", "a system solved, without an inverse"
 
 

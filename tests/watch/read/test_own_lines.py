@@ -148,7 +148,7 @@ def test_an_operation_that_does_too_much_is_named_with_the_other_one(tmp_path: P
     assert cause.recoverable_s == pytest.approx(0.6 * 1.4)  # distances are needed
     assert "knn (net.py:3) 60 % of forward. Less of it could save at most 840 ms" in said(account)
     told = next_move(move_of_run(None, account.causes, 4)) or ""
-    assert "change net.py:3 (knn, 100 % of this work) to the first ones without a sort of all" in told
+    assert "change net.py:3 (knn, 100 % of this work) to the first k without a full sort" in told
 
 
 @pytest.mark.parametrize(
