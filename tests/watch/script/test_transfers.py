@@ -273,4 +273,5 @@ def test_a_compiler_that_is_first_needed_in_a_loop_finds_torch_s_own_methods(tmp
     if "torch._dynamo.exc.Unsupported" in alone.err:
         pytest.skip("this torch compiles no such class, also plainly")
     assert alone.out.splitlines()[0] == "False" and len(alone.out.splitlines()) == 1 + 2 * 3
-    assert (with_us.status, with_us.out) == (alone.status, alone.out) and not with_us.watch["notes"]
+    assert (with_us.status, with_us.out) == (alone.status, alone.out)
+    assert {one["code"] for one in with_us.watch["notes"]} <= {"compiled-once"}
