@@ -34,7 +34,10 @@ _PART_OF_ALL = 0.05  # where no loader makes the batches, so that this phase hol
 _SURELY = 0.5  # of what matters, at the low end of what so few looks may mean: then they are a cause
 _LEAST, _LEAST_OF_CAUSE = 5, 10  # looks
 _ONE_LINE = 0.8  # of the looks at a function: else its lines are told from the first to the last one
-_TRAINS = frozenset({"loss", "losses", "criterion", "forward", "net", "network", "model", "layer", "head", "learner"})
+_TRAINS = frozenset({
+    "loss", "losses", "criterion", "forward", "net", "network", "model", "layer", "head", "learner", "learn", "train",
+    "trainer", "training", "step", "epoch", "fit", "run", "runner", "loop", "main",
+})  # fmt: skip
 _OF_METRIC = ("update", "compute", "add", "result", "evaluate")
 _LARGE = 0.3  # of the looks at forward: a line with an operation of torch that is named
 _OPERATIONS = re.compile(r"\b((?:F|torch|nn\.functional)\.(?:\w+\.)*\w+)\(")

@@ -151,8 +151,8 @@ class LoopLooks:
     waits is for then. `making` looks found the loop's thread at making a batch itself, `for_threads` of them in a wait
     for other threads or processes. `helpers` are the lines of the user's own in other threads then, one of each
     function in each look. `checkpointed` of the looks that found a model before the backward were in a part that this
-    computes again, and `models_in` are the lines that call it, with their function. Looks that found torch's compiler
-    are in `compiling` only.
+    computes again, and `models_in` are the lines that call it, with their function, but for those of the loop itself.
+    Looks that found torch's compiler are in `compiling` only.
     """
 
     loader: int

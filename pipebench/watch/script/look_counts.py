@@ -173,7 +173,7 @@ class OfLoader:
         self.frozen.note(module_calls(frame, loop), gradients)
         self.checkpointed += is_checkpointed(frame, loop)
         code, line = place.path[-1]
-        if not owner(code.co_filename):
+        if len(place.path) > 1 and not owner(code.co_filename):
             count_line(self.models_in, OwnLine(code.co_filename, name_of(code), line))
 
     def note_later(self, place: Place, frame: FrameType | None, loop: int, trains: bool) -> None:
