@@ -22,6 +22,7 @@ OTHERS = (
     "twentyeighth",
     "twentyninth",
     "thirtieth",
+    "thirtyfirst",
 )  # fmt: skip
 
 
