@@ -130,9 +130,8 @@ def _line(planted: Planted, folder: Path, asked: argparse.Namespace) -> dict[str
     for _ in range(asked.runs):
         round_began = time.monotonic()
         for name, kind in kinds.items():
-            again = name not in ("present", "best") and same_program(
-                kind, kinds["best"]
-            )  # what differs between its runs is no gain
+            # What differs between runs of one program is no gain.
+            again = name not in ("present", "best") and same_program(kind, kinds["best"])
             plain[name].append(plain["best"][-1] if again else _plain(planted, *kind))
         if 2 * time.monotonic() - round_began - began > asked.within:
             break

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipebench.remedies.seen import WORTH, Seen, looped_s
+from pipebench.results.account import work_between
 from pipebench.results.advice import Change, Finding, Place
 
 PLACE = 11
-_TOLD = {"large", "line"}  # of a cause that takes much, and whose place looks found
 HOW = ("Do it less often, or at less cost; or once, before the passes, if it gives the same each time.",)
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     causes = seen.watched.account.causes if seen.watched.account else ()
-    found = next((one for one in causes if one.code == "outside-loops" and _TOLD.issubset(one.values)), None)
+    found = work_between(causes)
     whole = looped_s(seen.watched)
     if found is None or not whole or (predicted := 1 + found.s / whole) < WORTH:
         return None

@@ -131,12 +131,12 @@ def _not_tried(move: NextMove) -> str:
 OWN_PROCESSES = "Its dataset starts processes of its own, which a worker may not: more of these may help (not tried)."
 # what one more worker would have too little of -> the sentence
 _LACKING: dict[Lacking, str] = {
-    "shards": "More workers would get no samples: its stream has {shards}.",
-    "batches": "More workers would have no batch to make: a pass has no more batches than workers.",
+    "shards": "{workers} would get no samples: its stream has {shards}.",
+    "batches": "{workers} would have no batch to make: a pass has no more batches than workers.",
     "shared-memory": "/dev/shm has no room for the batches of more workers.",
     "descriptors": "The script may not open as many files as the batches of more workers need.",
-    "memory": "More workers would take more than half of the free memory.",
-    "starts": "More workers would take longer to start than they save in a pass.",
+    "memory": "{workers} would take more than half of the free memory.",
+    "starts": "{workers} would take longer to start than they save in a pass.",
     "processes": OWN_PROCESSES,
 }
 
@@ -144,8 +144,8 @@ _LACKING: dict[Lacking, str] = {
 def why_no_worker(move: NextMove) -> str:
     """Why a cheaper stage is the move, and not more workers."""
     if move.lacks is not None:
-        why = _LACKING[move.lacks].format(shards=counted(move.shards or 0, "shard"))
-        return why if move.workers else why.replace("More workers", "Workers")
+        workers = "More workers" if move.workers else "Workers"
+        return _LACKING[move.lacks].format(workers=workers, shards=counted(move.shards or 0, "shard"))
     if move.hand_off_s is not None:
         return (
             f"Workers would hardly help: a batch is made in {seconds(move.batch_s or 0.0)}, and to hand one over from "

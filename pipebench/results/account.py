@@ -111,6 +111,11 @@ class Account:
         return self.wall_s - sum(one.s for one in self.rows if one.code in _ONCE)
 
 
+def work_between(causes: Iterable[Cause]) -> Cause | None:
+    """Work between the loops that takes much of their time, and whose place is known; None: there is none."""
+    return next((one for one in causes if one.code == "outside-loops" and {"large", "line"} <= set(one.values)), None)
+
+
 def largest_saving(causes: Iterable[Cause]) -> Cause | None:
     """The cause that could save most of the run; doubtful ones stand behind the others. None: none saves anything."""
     return max((one for one in causes if one.saving_s), key=lambda one: (not one.doubtful, one.saving_s), default=None)

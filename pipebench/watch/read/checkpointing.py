@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pipebench.results.account import Cause
-from pipebench.watch.read.drilled import wilson
 from pipebench.watch.read.in_loop import enough
-from pipebench.watch.read.of_causes import MATTERS, Seen
+from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.read.prepared import looks_at_forward
 
 CODE = "checkpointing"
-_LEAST, _SURELY = 10, 0.5  # looks; and of what matters, at the low end of what so few may mean
+_LEAST = 10  # looks
 
 
 def checkpointing(seen: Seen) -> Iterable[Cause]:
@@ -25,8 +24,7 @@ def checkpointing(seen: Seen) -> Iterable[Cause]:
         if found < _LEAST or not enough(lines, looks):
             continue
         share, whole_s = min(1.0, found / looks), seen.forward_s(one.loader)
-        low, _ = wilson(min(found, looks), looks)
-        spent = share * whole_s
-        if spent >= MATTERS * seen.loops_s and low * whole_s >= _SURELY * MATTERS * seen.loops_s > 0:
+        if seen.matters(whole_s, share, min(found, looks)):
+            spent = share * whole_s
             saved = None if seen.on_device else spent
             yield Cause(CODE, spent, saved, one.loader, {"share": share}, on_device=seen.on_device)

@@ -19,6 +19,7 @@ _OF_PAIRS = re.compile(
     rf"{_DIFFERENCE}[^#]*(?:\*\*\s*2|\.pow\(|\.square\(|\.abs\(|\.norm\()|\bnorm\([^#]*{_DIFFERENCE}"
 )
 _ANY = 9  # functions in C: what the text says is most of the line
+_FIRST_K = "the first k without a full sort"
 _TOP_K = (
     "It puts all of them in order, to keep a few. torch.topk(x, k, dim=-1) gives the k largest,",
     "with largest=False the k smallest; of arrays, np.argpartition. Where values are equal, the",
@@ -27,7 +28,7 @@ _TOP_K = (
 OPERATIONS = (
     Known(  # docs.pytorch.org/docs/stable/generated/torch.topk.html
         re.compile(rf"\b{_SORTS}{_FIRST_ONES}"),
-        "the first k without a full sort",
+        _FIRST_K,
         _TOP_K,
         r"numpy\.(?:arg)?sort$",
         beside=("argsort", "sort"),
@@ -35,7 +36,7 @@ OPERATIONS = (
     ),
     Known(
         re.compile(rf"^\s*(?:_\s*,\s*)?(\w+)(?:\s*,\s*_)?\s*=(?!=)[^#]*\b{_SORTS}\s*(?:#.*)?$"),
-        "the first k without a full sort",
+        _FIRST_K,
         _TOP_K,
         r"numpy\.(?:arg)?sort$",
         beside=("argsort", "sort"),

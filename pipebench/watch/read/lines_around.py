@@ -24,10 +24,16 @@ _NO_ROW = Line("", "", "", "")
 def around(file: str, line: int, text: Text, row: Line = _NO_ROW) -> Line:
     """A line with what is around it. `row` is what else is known of it."""
     above = function_above(file, line, text)
-    whole = statement([text(file, at) for at in range(line, line + LONGEST)])
     below = function_below(file, line, above, text)
     indent = indent_of(text(file, line))
-    return row._replace(text=whole, indent=indent, above=above, below=below, given=given(file, text))
+    return row._replace(
+        text=statement_at(file, line, text), indent=indent, above=above, below=below, given=given(file, text)
+    )
+
+
+def statement_at(file: str, line: int, text: Text) -> str:
+    """The text of a line, with the rest of its statement."""
+    return statement([text(file, at) for at in range(line, line + LONGEST)])
 
 
 def function_above(file: str, line: int, text: Text) -> list[str]:

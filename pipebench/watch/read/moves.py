@@ -60,16 +60,20 @@ def longest_hand_off_s(found: HandOff) -> float:
     return explained_s(found.pipe_bytes_per_batch, found.tensors_per_batch or 0.0)
 
 
+def late_s(result: WatchResult) -> float:
+    """The seconds of an iteration for which receiving a batch takes longer than its size explains."""
+    received = sum(one.s_per_iteration for one in result.wait_parts if one.part in ("receive", "unpickle"))
+    return max(0.0, received - longest_hand_off_s(result.hand_off)) if result.hand_off is not None else 0.0
+
+
 def receives_late(result: WatchResult, main: LoaderResult, workers: Sequence[WorkerResult]) -> bool:
     """Whether receiving a batch waits for a worker that computes: the script's process uses too little CPU time for it.
 
     A worker sends the descriptors of tensors from a thread, which waits for the lock of its interpreter.
     """
-    if result.hand_off is None or main.script_cores is None or busy(workers) < REST or _rest(workers) >= _MOSTLY:
+    if main.script_cores is None or busy(workers) < REST or _rest(workers) >= _MOSTLY:
         return False
-    received = sum(one.s_per_iteration for one in result.wait_parts if one.part in ("receive", "unpickle"))
-    late = received - longest_hand_off_s(result.hand_off)
-    return main.script_cores * (main.s_per_iteration or 0.0) < _AT_WORK * late
+    return main.script_cores * (main.s_per_iteration or 0.0) < _AT_WORK * late_s(result)
 
 
 def slow_hand_off(result: WatchResult, main: LoaderResult) -> tuple[float, float] | None:

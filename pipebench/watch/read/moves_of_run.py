@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pipebench.results.account import Cause, largest_saving
+from pipebench.results.account import Cause, largest_saving, work_between
 from pipebench.results.drilled import runs_of
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import WatchResult
@@ -108,13 +108,12 @@ def _largest(causes: Sequence[Cause], move: NextMove | None) -> Cause | None:
 
     A cheaper stage, where that is the step for slow loading, saves no more than its share of it.
     """
-    first, saved = largest_saving(causes), {"large", "line"}
+    first, between = largest_saving(causes), work_between(causes)
     if first is not None and first.code not in _OF_RUN and move is not None and move.action == "make-stage-cheaper":
         other = largest_saving(one for one in causes if one.code in _OF_RUN and not one.doubtful)
         part_s = float(first.values.get("stage_share", 1.0)) * first.saving_s
         first = other if other is not None and other.saving_s > part_s else first
-    between = [one for one in causes if one.code == "outside-loops" and saved <= set(one.values)]
-    return next((one for one in between if first is None or one.s >= first.saving_s), first)
+    return between if between is not None and (first is None or between.s >= first.saving_s) else first
 
 
 def _of_line(one: Cause) -> dict[str, Any]:

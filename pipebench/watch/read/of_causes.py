@@ -10,6 +10,7 @@ from pipebench.results.account import Account, AccountRow
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.watch.read.compiling import compiled
 from pipebench.watch.read.device_idle import besides_share
+from pipebench.watch.read.drilled import wilson
 from pipebench.watch.read.gather import Run
 from pipebench.watch.read.growing import Grown
 from pipebench.watch.read.in_loop import Apart, told_apart
@@ -20,6 +21,7 @@ from pipebench.watch.record.lines import LoopSums, PassBegun
 from pipebench.watch.record.spent import TimeSpent
 
 MATTERS = 0.05  # of the time of the loops; less is within their scatter
+_SURELY = 0.5  # of what matters
 _IDLES = 0.1  # of the time: a device that could do a transform of the workers
 _SEVERAL = 2  # threads: one has no helpers
 
@@ -46,6 +48,15 @@ class Seen:
     def forward_s(self, loader: int, *more: str) -> float:
         """The time of these rows and of all before a backward, but for torch's compiler: what looks divide."""
         return max(0.0, self.s(*FORWARDS, *more, loader=loader) - compiled(self.run, loader).forward_s)
+
+    def matters(self, whole_s: float, share: float, looks: int, part: float = MATTERS) -> bool:
+        """Whether a share of a time is such a part of the loops, and half of that for certain.
+
+        So many looks found it. For certain: at the low end of what so few may mean.
+        """
+        low, _ = wilson(looks, max(looks, round(looks / share)))
+        least_s = part * self.loops_s
+        return share * whole_s >= least_s > 0 and low * whole_s >= _SURELY * least_s
 
     def saved(self, *codes: str, loader: int | None = None) -> float | None:
         found = [one.recoverable_s for one in self.rows(*codes, loader=loader) if one.recoverable_s is not None]

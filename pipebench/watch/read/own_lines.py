@@ -17,7 +17,6 @@ from pipebench.results.account import Cause
 from pipebench.results.drilled import sleeps
 from pipebench.watch.read.after_model import python_loops
 from pipebench.watch.read.device_idle import in_waits
-from pipebench.watch.read.drilled import wilson
 from pipebench.watch.read.gather import NO_LOADER, Run
 from pipebench.watch.read.in_loop import FEWEST, enough, keeps_metric, on_host, words_of
 from pipebench.watch.read.line_runs import counts_of
@@ -31,7 +30,6 @@ from pipebench.watch.record.trial_lines import LineLooks
 CODE = "own-lines"
 _PART = 0.15  # of the phase: a function that is named
 _PART_OF_ALL = 0.05  # where no loader makes the batches, so that this phase holds that, too
-_SURELY = 0.5  # of what matters, at the low end of what so few looks may mean: then they are a cause
 _LEAST, _LEAST_OF_CAUSE = 5, 10  # looks
 _ONE_LINE = 0.8  # of the looks at a function: else its lines are told from the first to the last one
 _TRAINS = frozenset({
@@ -161,11 +159,8 @@ def in_python(seen: Seen) -> Iterable[Cause]:
         found = [line for line in _found(seen, one.loader) if waits or not line.sleeps]
         found = [line for line in found if line.sleeps == found[0].sleeps]  # the remedies differ
         share, looks = sum(line.share for line in found), sum(line.looks for line in found)
-        whole_s, least_s = seen.forward_s(one.loader), MATTERS * seen.loops_s
-        if one.loader in told or looks < _LEAST_OF_CAUSE or share * whole_s < least_s:
-            continue
-        low, _ = wilson(looks, max(looks, round(looks / share)))
-        if low * whole_s >= _SURELY * least_s:
+        whole_s = seen.forward_s(one.loader)
+        if one.loader not in told and looks >= _LEAST_OF_CAUSE and seen.matters(whole_s, share, looks):
             values = _values(found, one.loader) | _known(seen.run, one.loader, found)
             values |= {"metric": 1} if _is_metric(found[0].function) else {}
             values |= {"models": 1} if _in_models(seen.run, one.loader, found[0]) else {}

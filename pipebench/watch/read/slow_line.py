@@ -14,11 +14,11 @@ from pipebench.results.drilled import DrilledLine, values_of
 from pipebench.watch.read.drilled import with_known
 from pipebench.watch.read.in_loop import FEWEST, Where
 from pipebench.watch.read.known_arrays import ELEMENTS, IN_TURN, NESTED, PARSED
-from pipebench.watch.read.known_lines import LONGEST, Line, statement
+from pipebench.watch.read.known_lines import Line
 from pipebench.watch.read.known_operations import OPERATIONS
 from pipebench.watch.read.known_table import KNOWN
 from pipebench.watch.read.line_runs import NO_COUNTS, Counts, Place, counts_of, of_elements
-from pipebench.watch.read.lines_around import Text
+from pipebench.watch.read.lines_around import Text, statement_at
 from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.record.own_code import plain_name
 from pipebench.watch.record.trial_lines import LineLooks
@@ -63,7 +63,7 @@ def slow_line(
 
 def is_slow_operation(one: LineLooks, text: Text = linecache.getline) -> bool:
     """Whether torch has an operation that does less than what this line does, by its text."""
-    written = statement([text(one.file, at) for at in range(one.line, one.line + LONGEST)])
+    written = statement_at(one.file, one.line, text)
     if not any(each.pattern.search(written) for each in OPERATIONS):  # what is around it is long to read
         return False
     return _known(one, text, NO_COUNTS) in _OPERATIONS

@@ -14,7 +14,7 @@ from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.record.record_file import FORWARD, OTHER
 from pipebench.watch.record.trial_lines import LineLooks
 
-Place = dict[str, str | int | float]
+Values = dict[str, str | int | float]
 CODE, REASON = "slower-steps", "less-kept"
 _LINES = {FORWARD: "forward_lines", OTHER: "besides"}  # looks that found a line in these phases
 _LEAST, _SIGMAS, _MOST = 10, 3, 0.6  # looks that came on top; of their scatter; and of all growth
@@ -27,7 +27,7 @@ def slower_steps(seen: Seen) -> Iterable[Cause]:
         if found is None:
             continue
         for row in seen.rows(*(code for code, phase in PHASES.items() if phase == found.phase), loader=one.loader):
-            values: dict[str, str | int | float] = {
+            values: Values = {
                 "phase": row.code, "early_s": found.early_s, "late_s": found.late_s,
                 **_grown_in(seen.run, one.loader, found.phase),
             }  # fmt: skip
@@ -35,7 +35,7 @@ def slower_steps(seen: Seen) -> Iterable[Cause]:
             yield Cause(CODE, more_s, more_s, one.loader, values, unsure=not found.sizes_known)
 
 
-def _grown_in(run: Run, loader: int, phase: int) -> Place:
+def _grown_in(run: Run, loader: int, phase: int) -> Values:
     """The function of the user's own in which most of the growth was seen, and its line with most looks.
 
     Those of the first half of the iterations are compared with the others. None if they are too few, or do not tell it.
@@ -60,7 +60,7 @@ def _grown_in(run: Run, loader: int, phase: int) -> Place:
     if more[first] < max(_LEAST, _SIGMAS * scatter, _MOST * sum(max(0.0, one) for one in more.values())):
         return {}
     line = max((one for one in at if (one.file, one.function) == first), key=lambda one: at[one])
-    place: Place = {"file": line.file, "line": line.line}
+    place: Values = {"file": line.file, "line": line.line}
     return place | ({"function": line.function} if line.function else {})
 
 

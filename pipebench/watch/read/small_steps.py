@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from pipebench.results.account import Cause
-from pipebench.watch.read.drilled import wilson
 from pipebench.watch.read.gather import Run
 from pipebench.watch.read.in_loop import enough
 from pipebench.watch.read.line_runs import Place, counts_of
@@ -21,7 +20,7 @@ from pipebench.watch.read.prepared import looks_at_forward
 
 _MANY = 64  # runs of a line in an iteration
 _SMALL_S = 250e-6  # of one turn, with all its lines: a call of torch with its gradient takes some 10 µs
-_LARGE, _SURELY = 0.15, 0.5  # of the loops; and of that, at the low end of what so few looks may mean
+_LARGE = 0.15  # of the loops
 _LEAST = 10  # looks
 
 
@@ -68,16 +67,12 @@ def many_operations(seen: Seen) -> Iterable[Cause]:
         found = small_steps(seen.run, one.loader)
         if found is None or found.looks < _LEAST:
             continue
-        forward_s, least_s = seen.forward_s(one.loader), _LARGE * seen.loops_s
+        forward_s = seen.forward_s(one.loader)
         whole_s = forward_s + seen.s("backward", loader=one.loader)
-        low, _ = wilson(found.looks, round(found.looks / found.share))
-        spent = found.share * whole_s
-        if (
-            spent < least_s
-            or low * whole_s < _SURELY * least_s
-            or told.get(one.loader, 0.0) >= found.share * forward_s / 2
-        ):
+        told_s = told.get(one.loader, 0.0)
+        if not seen.matters(whole_s, found.share, found.looks, _LARGE) or told_s >= found.share * forward_s / 2:
             continue
+        spent = found.share * whole_s
         values: dict[str, str | int | float] = {"function": found.function} if found.function else {}
         values |= {"file": found.file, "line": found.first, "last": found.last, "times": found.times}
         yield Cause("many-operations", spent, spent, one.loader, values)

@@ -18,7 +18,7 @@ from pipebench.watch.read.moves import (
     busy,
     comparable_workers,
     largest_stage,
-    longest_hand_off_s,
+    late_s,
     next_move,
     receives_late,
     slow_hand_off,
@@ -184,12 +184,12 @@ def _own_part(result: WatchResult, main: LoaderResult, workers: Sequence[WorkerR
     for one in result.wait_parts:
         name = "receive" if one.part == "unpickle" else one.part
         spent[name] = spent.get(name, 0.0) + one.s_per_iteration
-    whole, received = sum(spent.values()), spent.get("receive", 0.0)
+    whole, late = sum(spent.values()), late_s(result)
     no_core = waited_for(workers) >= LEAST_CORES or used_up(result, main, workers)
-    if result.hand_off is not None and (busy(workers) >= BUSY or no_core or receives_late(result, main, workers)):
-        spent["receive"] = min(received, longest_hand_off_s(result.hand_off))
-        late = "wait-for-worker" if busy(workers) >= REST else _NO_CORE
-        spent[late] = spent.get(late, 0.0) + received - spent["receive"]
+    if late and (busy(workers) >= BUSY or no_core or receives_late(result, main, workers)):
+        spent["receive"] -= late
+        name = "wait-for-worker" if busy(workers) >= REST else _NO_CORE
+        spent[name] = spent.get(name, 0.0) + late
     largest = max(spent, key=lambda name: spent[name], default=None)
     return WaitPart(largest, spent[largest], spent[largest] / whole) if largest in _OWN and whole else None
 

@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass
 from types import FrameType
 
+from pipebench.watch.record.trial_lines import CompilingLooks
 from pipebench.watch.script.loop_place import outwards
 
 _DEEPEST = 1_000  # frames: the compiler goes into what it compiles, one call in another
@@ -46,6 +47,9 @@ class Compiling:
     other_ns: int = 0
     turns: int = 0
     _last: int = -1
+
+    def written(self, graphs: int) -> CompilingLooks:
+        return CompilingLooks(self.looks, self.forward_ns, self.other_ns, self.turns, graphs)
 
     def note(self, passed_ns: int, turn: int, forward: bool) -> None:
         """Counts a look, so long after the one before."""

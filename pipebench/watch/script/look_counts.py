@@ -9,14 +9,7 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from pipebench.watch.record.own_code import owner, plain_name
-from pipebench.watch.record.trial_lines import (
-    CompilingLooks,
-    FullCollected,
-    LineLooks,
-    LoopLooks,
-    ModuleLooks,
-    PlaceLooks,
-)
+from pipebench.watch.record.trial_lines import FullCollected, LineLooks, LoopLooks, ModuleLooks, PlaceLooks
 from pipebench.watch.script.compiling import Compiling
 from pipebench.watch.script.frozen_modules import FrozenModules
 from pipebench.watch.script.loop_place import (
@@ -160,12 +153,10 @@ class OfLoader:
         )  # fmt: skip
         looks = self.forward_looks, self.later_looks, *modules, lines, collected, *self.graphs.take(), drawn
         outside = self.outside_looks, self.outside_ns
-        met = self.compiling
-        compiling = CompilingLooks(met.looks, met.forward_ns, met.other_ns, met.turns, graphs)
         return LoopLooks(
             loader, self.file, self.turns, places, *looks, *outside, early, besides, forward, on_host,
             making=self.making, for_threads=self.for_threads, helpers=helpers,
-            checkpointed=self.checkpointed, models_in=models_in, compiling=compiling,
+            checkpointed=self.checkpointed, models_in=models_in, compiling=self.compiling.written(graphs),
         )  # fmt: skip
 
     def note_model(self, place: Place, frame: FrameType | None, loop: int, gradients: UnusedGradients) -> None:
