@@ -315,6 +315,10 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
         f"torch.compile took about {seconds(found['s'])} of the loop{_over(found)}, in a few iterations: once, if no "
         "inputs of other sizes come."
     ),
+    "unsplit-batches": lambda found: (
+        f"The rows of samples were timed in {found['split']:,} of {found['batches']:,} batches{_over(found)}, because "
+        "samples are so short. In the others, their time is divided in the same proportions."
+    ),
     "round-void": lambda found: (
         "A round was left out: the script changes its batches in place, and in that round copies of them came too late."
     ),

@@ -32,12 +32,21 @@ def loader_notes(run: Run, loaders: tuple[LoaderResult, ...]) -> Iterator[Note]:
         if one.failed_batches:
             yield Note("failed-batches", {"loader": one.loader, "batches": one.failed_batches})
         yield from _hidden(run, one.loader)
+        yield from _unsplit(run, one.loader)
         yield from _doubles(run, one.loader)
         if keeps_graphs(run, one) and single(run, one.loader) != "left":  # its batches are of the steps
             yield Note("unused-graphs", {"loader": one.loader, "dataset": one.dataset})
         turns = run.turns(one.loader)
         if own := sum(record.after_loader_ns for record in turns):
             yield Note("stages-after-loader", {"loader": one.loader, "s": own * _NS / _count(turns)})
+
+
+def _unsplit(run: Run, loader: int) -> Iterator[Note]:
+    """Notes the batches whose samples were not split into rows, as they have their rows from the others."""
+    sums = [one for _, one in run.sums(loader)]
+    if unsplit := sum(one.unsplit for one in sums):
+        batches = sum(one.batches for one in sums)
+        yield Note("unsplit-batches", {"loader": loader, "split": max(0, batches - unsplit), "batches": batches})
 
 
 def _doubles(run: Run, loader: int) -> Iterator[Note]:

@@ -41,7 +41,7 @@ class StageTimer:
     items that each stage of a chain of iterators gave to the next one. `fields` are those that a decoder there makes of
     a sample, by their names. `jpeg` is the last image that OpenCV read from one, and `shrunk` counts these. `reads` are
     those of libraries for remote files. `helpers` are the timers of threads that work for this one, by their numbers:
-    see `stages.helpers`.
+    see `stages.helpers`. `splits`: stages are entered now, see `worker.split`.
 
     `perf_counter_ns` is the only clock here. It needs no system call. A thread's CPU clock needs one, and there the
     kernel ends a time slice that is used up: what another process then computes would be in our rows.
@@ -49,8 +49,7 @@ class StageTimer:
 
     __slots__ = (
         "batched", "busy", "current", "fields", "file", "gave", "helpers", "hidden", "jpeg", "last", "left", "log",
-        "reads",
-        "shrunk", "sums", "whole",
+        "reads", "shrunk", "splits", "sums", "whole",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -61,6 +60,7 @@ class StageTimer:
         self.last = perf_counter_ns()
         self.file: object = None
         self.busy = False
+        self.splits = True
         self.batched: int | None = None
         self.hidden = Hidden()
         self.left: dict[int, int] = {}
@@ -73,6 +73,8 @@ class StageTimer:
 
     def switch(self, stage: int) -> int:
         """Enters `stage` and returns the stage before it."""
+        if not self.splits:
+            return self.current
         now = perf_counter_ns()
         before = self.current
         self.sums[before] += now - self.last
@@ -82,6 +84,14 @@ class StageTimer:
             self.log.append(now)
             self.log.append(stage)
         return before
+
+    def close(self) -> None:
+        """Lets no stage be entered until `open`. Who looks from outside meanwhile sees none."""
+        self.splits, self.current = False, REST
+
+    def open(self, stage: int) -> None:
+        """Goes on in `stage`, which has the time since `close`."""
+        self.splits, self.current = True, stage
 
     def so_far(self) -> list[int]:
         """The sums, with the time of the present stage up to now. Another thread may ask."""
@@ -268,7 +278,7 @@ def timed(function: Callable[..., Any], stage: int) -> Callable[..., Any]:
     @unseen
     def watched(*args: Any, **kwargs: Any) -> Any:
         timer = ours.timer
-        if timer is None:
+        if timer is None or not timer.splits:
             return function(*args, **kwargs)
         before = timer.switch(stage)
         try:

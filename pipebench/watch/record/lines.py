@@ -137,15 +137,14 @@ class NewStage:
 class FetchSums:
     """What the fetcher of one process did since its last line of this kind.
 
-    Written after each of the first two, then at intervals. Fetches lie between `begin` and `end`. `busy_ns` is the
-    wall time in them, `cpu_ns` the thread's CPU time with that of programs it waited for (at most the wall time), and
-    `core_wait_ns` the time in which it had no core. `process_cpu_ns` and `read_bytes` are of the process since its
-    start. `stages_ns` is the exclusive wall time of each stage, by its number; `whole_ns` includes the stages inside,
-    of functions. `left` are stages that are timed no longer, each with the stage that has its time since then. `gave`
-    counts what each stage of a chain of iterators gave on. `fields` are those that a decoder in it makes. `lengths` are
-    those of single samples. A failed batch counts in `failed` alone. `unused` samples are those of `samples` that no
-    batch holds: of failed ones, and the rest with `drop_last`. `content` is of batches looked at, `single` of a
-    process's first. `held`: of a loader without workers.
+    Written after each of the first two, then at times. Fetches lie from `begin` to `end`. `busy_ns` is the wall time in
+    them, `cpu_ns` the thread's CPU time with that of programs it waited for (at most the wall time), and `core_wait_ns`
+    the time in which it had no core. `process_cpu_ns` and `read_bytes` are of the process since its start. `stages_ns`
+    is the exclusive wall time of each stage, by its number; `whole_ns` includes the stages inside, of functions. `left`
+    are stages that are timed no longer, each with the stage that has its time since then. `gave` counts what each stage
+    of a chain of iterators gave on. `fields` are those that a decoder in it makes. `lengths` are those of single
+    samples. A failed batch counts in `failed` alone. Of `unused` ones of the `samples`, no batch was made. No row was
+    timed inside those of `unsplit` batches. `content`: of batches looked at. `single`: of a process's first ones.
     """
 
     loader: int
@@ -172,9 +171,10 @@ class FetchSums:
     pickled: Pickled = field(default_factory=Pickled)
     handed: list[HandedOver] = field(default_factory=list)
     content: Content = field(default_factory=Content)
-    held: ToHandOver = field(default_factory=ToHandOver)
+    held: ToHandOver = field(default_factory=ToHandOver)  # without workers
     hidden: Hidden = field(default_factory=Hidden)
     single: list[OneBatch] = field(default_factory=list)
+    unsplit: int = 0
 
 
 @line

@@ -35,7 +35,7 @@ class _Forward:
             return self.__wrapped__(*args, **kwargs)
         function = self._for(sys._getframe(1))
         timer = local.timer
-        if timer is None:
+        if timer is None or not timer.splits:
             return function(*args, **kwargs)
         before = timer.switch(self._stage)
         try:

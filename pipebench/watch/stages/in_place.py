@@ -89,7 +89,7 @@ class _Timed:
     def begins(self) -> _State | None:
         """Enters the stage. None: this call is not timed."""
         timer = local.timer
-        if timer is None or self.stopped:
+        if timer is None or self.stopped or not timer.splits:
             return None
         if self.inside is timer:
             self.calls_itself = True

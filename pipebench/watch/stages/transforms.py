@@ -27,7 +27,7 @@ def watch_v1(patches: Patches, module: Any) -> None:
 def _each_v1(plain: Any) -> Any:
     def __call__(self: Any, img: Any) -> Any:
         timer = local.timer
-        if timer is None:
+        if timer is None or not timer.splits:
             for transform in self.transforms:
                 img = transform(img)
             return img
@@ -55,7 +55,7 @@ def _each_v2(plain: Any) -> Any:
         timer = local.timer
         unpack = len(inputs) > 1
         outputs: Any = None
-        if timer is None:
+        if timer is None or not timer.splits:
             for transform in self.transforms:
                 outputs = transform(*inputs)
                 inputs = outputs if unpack else (outputs,)
@@ -104,7 +104,7 @@ def timed_call(plain: Any, stage_of: Callable[[Any], int]) -> Any:
     @functools.wraps(plain)
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
         timer = local.timer
-        if timer is None:
+        if timer is None or not timer.splits:
             return plain(self, *args, **kwargs)
         before = timer.switch(here.stage_of(self))
         try:

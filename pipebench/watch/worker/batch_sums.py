@@ -25,6 +25,7 @@ from pipebench.watch.worker.file_reads import FileReads
 from pipebench.watch.worker.kept_open import Held
 from pipebench.watch.worker.line_counts import LinesOfSamples
 from pipebench.watch.worker.repeated_calls import RepeatedCalls
+from pipebench.watch.worker.split import Split
 from pipebench.watch.worker.stack_place import Teller
 
 _SLOWEST = 10
@@ -54,6 +55,7 @@ class Sums:
         self.recording = recording
         self.place = place
         self.timer = StageTimer()
+        self.split = Split(self.timer, recording.settings.every, place.first_pass)
         self.waited = CoreWait()  # of the thread that fetches
         self.teller = Teller(recording, self.timer, place.loader)
         self.pace = Pace(place.run_began, place.first_pass, _FIRST)
@@ -198,6 +200,7 @@ class Sums:
     def _sum_up(self, now: int) -> None:
         """Writes a line of the sums until `now`, and begins new ones."""
         self.began = self.began or now
+        unsplit = self.split.share_out()
         sums, whole, hidden = self.timer.sums, self.timer.whole, self.timer.hidden
         used, calls = ({stage: one[stage] for stage in range(len(stages.known)) if one[stage]} for one in (sums, whole))
         line = FetchSums(
@@ -206,6 +209,7 @@ class Sums:
             now,
             batches=self.batches,
             samples=self.samples,
+            unsplit=unsplit,
             unused=self.unused,
             failed=self.failed,
             busy_ns=self.busy,

@@ -70,7 +70,7 @@ def watch_fetcher(fetcher: Any, sums: Sums, took_ns: int = 0) -> Any:
         setattr(fetcher, name, stand_in)
         collate = fetcher.collate_fn
         fetcher.collate_fn = sums.line_counts.counted(collate)
-        present, modules = sums.present, sums.modules
+        present, modules, split = sums.present, sums.modules, sums.split
         if present is not None:
             present.begin()
         if sums.held_open is not None:
@@ -78,6 +78,7 @@ def watch_fetcher(fetcher: Any, sums: Sums, took_ns: int = 0) -> Any:
         states = random_state() if sums.fetched < CHECKED else None
         waited, cpu = sums.waited.now(), _cpu_ns()  # system calls: outside the rows, once a batch
         failed, ended, found = True, False, None
+        split.begins(sums.fetched)
         began = timer.begin()
         try:
             modules.begin()
@@ -95,6 +96,7 @@ def watch_fetcher(fetcher: Any, sums: Sums, took_ns: int = 0) -> Any:
                 setattr(fetcher, name, own)
             fetcher.collate_fn = collate
             cpu, waited = min(_cpu_ns() - cpu, timer.last - began), sums.waited.now() - waited
+            split.ends(timer.last - began, waited)
             if present is not None:
                 present.end()
             _note(sums, began, (cpu, waited), (failed, ended), found, states)

@@ -43,13 +43,17 @@ class _Dataset:
         began = timer.last
         several = self._lists and isinstance(index, list)
         looks = found = None
+        if not sums.split.here:
+            timer.close()
         try:
             looks = sums.looking(several) if sums.pending else None
             found = self._dataset[index]
         finally:
+            timer.open(self._stage)
             timer.switch(before)
             if looks is not None:
                 looks.ends(index, found)
+        sums.split.samples_ns += timer.last - began
         if several or looks is not None:  # what looking took is not the sample's
             sums.several(len(index) if several else 1)
         else:
@@ -183,4 +187,5 @@ def stand_in_for(fetcher: Any, sums: Sums) -> tuple[str, Callable[[Any], Any]]:
         return "dataset_iter", functools.partial(_Iterator, sums=sums, stage=stage, batches=batches)
     batched = fetcher.auto_collation and _gives_batches(fetcher.dataset)
     stage = stages.number("getitem", f"{name}.{'__getitems__' if batched else '__getitem__'}")
+    sums.split.outer = stage
     return "dataset", functools.partial(_Dataset, sums=sums, stage=stage, lists=not fetcher.auto_collation)

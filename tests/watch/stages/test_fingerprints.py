@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 import torch
 
+from pipebench.watch.record.exclusive_time import StageTimer
 from pipebench.watch.stages.held_modules import HeldModules
 from pipebench.watch.worker import fetching
 from pipebench.watch.worker.draws import CHECKED
 from pipebench.watch.worker.fingerprints import fingerprint
+from pipebench.watch.worker.split import Split
 
 
 def _batch(**other: Any) -> dict[str, Any]:
@@ -79,7 +81,7 @@ def test_only_first_batches_of_the_first_workers_of_a_stream_are_looked_at(
         timer=SimpleNamespace(busy=False, begin=lambda: 0, end=lambda: None, last=1), present=None, held_open=None,
         recording=SimpleNamespace(on=True), look_into=lambda batch: None, drew=False, holds=0, created_ns=0,
         waited=SimpleNamespace(now=lambda: 0), line_counts=SimpleNamespace(counted=lambda collate: collate),
-        modules=HeldModules(),
+        modules=HeldModules(), split=Split(StageTimer(), 50, 0),
     )  # fmt: skip
 
     def batch(*args: Any) -> None:
