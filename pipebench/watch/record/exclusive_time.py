@@ -85,14 +85,6 @@ class StageTimer:
             self.log.append(stage)
         return before
 
-    def close(self) -> None:
-        """Lets no stage be entered until `open`. Who looks from outside meanwhile sees none."""
-        self.splits, self.current = False, REST
-
-    def open(self, stage: int) -> None:
-        """Goes on in `stage`, which has the time since `close`."""
-        self.splits, self.current = True, stage
-
     def so_far(self) -> list[int]:
         """The sums, with the time of the present stage up to now. Another thread may ask."""
         sums, current, last = self.sums.copy(), self.current, self.last
