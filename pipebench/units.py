@@ -205,9 +205,11 @@ def read_anew(file: str) -> tuple[str, ...]:
 
 def did_needlessly(
     what: str, function: str, file: str, line: int, several: bool, samples: int, calls: int, again: int, whole: float,
-    kept: float,
+    kept: float, per: str = "sample",
 ) -> str:  # fmt: skip
     """A sentence on a function that did more than its samples needed: what `results.drilled.NeedlessCall` tells.
+
+    Or than iterations needed, if they were looked at `per` iteration.
 
     >>> did_needlessly("each", "mel_bank", "/home/me/clips.py", 24, False, 6, 6, 0, 0, 0)
     'mel_bank, called at clips.py:24, gave the same in each of 6 samples.'
@@ -215,10 +217,10 @@ def did_needlessly(
     name, at = printable(function), f"{code_place(file, line)}{' and elsewhere' if several else ''}"
     called = f"{name}, called at {at},"
     return {
-        "each": f"{called} gave the same in each of {samples} samples.",
-        "arguments": f"{called} got and gave the same in each of {samples} samples.",
-        "object": f"{called} was made with the same arguments in each of {samples} samples.",
-        "before": f"Of {calls} calls of {name} ({at}) in {samples} samples, {again} gave what one before had given.",
+        "each": f"{called} gave the same in each of {samples} {per}s.",
+        "arguments": f"{called} got and gave the same in each of {samples} {per}s.",
+        "object": f"{called} was made with the same arguments in each of {samples} {per}s.",
+        "before": f"Of {calls} calls of {name} ({at}) in {samples} {per}s, {again} gave what one before had given.",
         "cut": f"{called} gives {size(whole)}, of which a part is cut out: a whole sample has {size(kept)}.",
     }[what]
 

@@ -65,7 +65,8 @@ HOUSE = {
     "known_move moves moves_of_run locks prepared account verdict waiting stalls series each_loader growing "
     "of_causes one_worker slow_line drawn_lines full_collections cores_taken pass_causes once given_by_each in_vain "
     "small_batches torch_threads after_model own_lines small_steps beside_model untrained loop_causes "
-    "helped without_workers warming slower_steps frozen_modules checkpointing busy_threads causes notes summary "
+    "helped without_workers warming slower_steps frozen_modules checkpointing computed_again "
+    "busy_threads causes notes summary "
     "one_of_ranks "
     "kept_steps rank_pace ranks rank_groups hang programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",

@@ -30,6 +30,10 @@ _CHANGES: dict[str, tuple[str, tuple[str, ...]]] = {
         "no checkpointing of activations",
         ("Train without torch.utils.checkpoint, if the memory suffices.",),
     ),
+    "computed-again": (
+        "nothing computed again",
+        ("Keep what it gives: in the model (register_buffer), before the loop, or for the rest of a forward.",),
+    ),
     "compiling": (
         "fewer graphs compiled",
         ("TORCH_LOGS=recompiles names what differs from call to call: dynamic=True, or padding to few sizes.",),

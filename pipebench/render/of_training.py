@@ -7,7 +7,7 @@ from typing import Any
 from pipebench.render import in_loop
 from pipebench.render.of_passes import saving
 from pipebench.results.account import Cause
-from pipebench.units import code_place, counted, percent, seconds
+from pipebench.units import code_place, counted, did_needlessly, percent, seconds
 
 _GROWS = {
     "forward": "Forward", "backward": "Backward", "optimiser": "The optimiser's step",
@@ -83,6 +83,16 @@ def checkpointing(one: Cause, values: Any, part: str) -> str:
     if one.recoverable_s is None:
         return f"{told}, and the backward computes that again. Forward takes {part} of the host's time for it."
     return f"{told}, and the backward computes that again: about {part}, if it takes as long." + saving(one, change)
+
+
+def computed_again(one: Cause, values: Any, part: str) -> str:
+    """The sentence on a function between batch and backward that gave the same again, which took `part`."""
+    counts = values["iterations"], values["calls"], values["again"]
+    told = did_needlessly(
+        values["what"], values["function"], values["file"], values["line"], bool(values["several"]), *counts, 0, 0,
+        per="iteration",
+    )  # fmt: skip
+    return f"{told} That takes about {part} before backward." + saving(one, "Computing it once")
 
 
 def compiling(one: Cause, values: Any, part: str) -> str:

@@ -139,6 +139,14 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
         "train without torch.utils.checkpoint, if the memory suffices (in Transformers, gradient_checkpointing=False): "
         "it saves memory, and computes these parts of the forward twice"
     ),
+    "compute-once": lambda move: (
+        f"call {printable(move.function)} ({code_place(move.file, move.line)}) once in a forward, and hand on what it "
+        "gives"
+        if move.setting == "before"
+        else f"keep what {printable(move.function)} gives ({code_place(move.file, move.line)}): call it before the "
+        "loop, or where the model is made (register_buffer keeps a tensor with it), and again only where what it gets "
+        "changes"
+    ),
     "compile-less": lambda move: (
         "compile less often: TORCH_LOGS=recompiles names what differs from call to call. For inputs of other sizes, "
         "torch._dynamo.mark_dynamic or torch.compile(dynamic=True) may do, or padding to few sizes"

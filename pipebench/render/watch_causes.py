@@ -385,6 +385,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "frozen-module": of_training.frozen,
     "unused-gradients": of_training.unused,
     "checkpointing": of_training.checkpointing,
+    "computed-again": of_training.computed_again,
     "compiling": of_training.compiling,
     "optimiser": lambda one, values, part: of_training.optimiser(values, part),
     "training": of_training.training,

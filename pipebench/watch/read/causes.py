@@ -14,6 +14,7 @@ from pipebench.results.watched import LoaderResult, WatchResult, WorkerResult
 from pipebench.watch.read.after_model import python_loops, spans
 from pipebench.watch.read.busy_threads import busy_threads
 from pipebench.watch.read.checkpointing import checkpointing
+from pipebench.watch.read.computed_again import computed_again
 from pipebench.watch.read.cores_taken import cores_taken, held_up
 from pipebench.watch.read.frozen_modules import frozen_modules, unused_gradients
 from pipebench.watch.read.full_collections import full_collections
@@ -364,8 +365,9 @@ KINDS: tuple[Callable[[Seen], Iterable[Cause]], ...] = (
     left_on, given_by_each, timed_out, start_up, dataset_anew, warming, validation, sampler, hand_off,
     _plain("pin", "pin"), _plain("host-to-device", "host-to-device", on_device=True), preparing, padding,
     callbacks, slower_steps, full_collections, compiling, optimiser, frozen_modules, unused_gradients, checkpointing,
-    busy_threads, python_loops, in_python, spans, many_operations, in_double, ignored_targets, small_batches,
-    fields_in_vain, few_threads, no_workers, competing, short_of_cores, cores_taken, waiting, many_threads,
+    busy_threads, python_loops, in_python, spans, many_operations, computed_again, in_double, ignored_targets,
+    small_batches, fields_in_vain, few_threads, no_workers, competing, short_of_cores, cores_taken, waiting,
+    many_threads,
 )  # fmt: skip
 
 

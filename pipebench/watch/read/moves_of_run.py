@@ -30,7 +30,7 @@ _OF_RUN = {
     "periodic-stalls": "raise-prefetch-factor", "head-of-line": "any-order",
     "workers-compete": "lower-num-workers", "slower-steps": "keep-less",
     "frozen-module": "keep-outputs", "checkpointing": "keep-activations", "compiling": "compile-less",
-    "unused-gradients": "end-gradients",
+    "unused-gradients": "end-gradients", "computed-again": "compute-once",
     "busy-thread": "free-the-interpreter",
     "loading-takes-cores": "make-stage-cheaper", "outside-loops": "do-less-between",
     "before-loops": "do-less-before",
@@ -75,7 +75,7 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         return replace(move, **place) if same and move is not None else move
     if action == "make-stage-cheaper":
         return _of_cause(first, usable_cores)
-    setting = first.values.get("setting", first.values.get("tools", first.values.get("only")))
+    setting = next((first.values[one] for one in ("setting", "tools", "only", "what") if one in first.values), None)
     more = first.values.get("more_workers", first.values.get("to_threads"))
     more = more if float(first.values.get("workers_s", first.s)) >= _WORTH_WORKERS * first.s else None
     return NextMove(

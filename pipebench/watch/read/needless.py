@@ -11,7 +11,7 @@ import linecache
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from pipebench.results.drilled import DrilledLine, DrilledRow, NeedlessCall, What
 from pipebench.results.watched import StageResult
@@ -48,10 +48,19 @@ def needless_calls(
 
     `stages` are its rows: samples are not all of them.
     """
-    lines = [one for process in run.processes for one in process.of(SampleCalls) if one.loader == loader]
-    compared = [one for one in lines if one.functions]
-    enough = len({one.sample for one in compared}) >= _FEWEST
     part = 1 - sum(one.worker_share for one in stages if one.loader == loader and one.kind == "collate")
+    return _told(run, loader, "sample", part, text)
+
+
+def needless_in_forward(run: Run, loader: int, text: Text = linecache.getline) -> tuple[NeedlessCall, ...]:
+    """The same of some iterations of a loop over a loader, from the batch to the backward. Shares are of that time."""
+    return tuple(one.told for one in _told(run, loader, "iteration", 1.0, text))
+
+
+def _told(run: Run, loader: int, per: Literal["sample", "iteration"], part: float, text: Text) -> tuple[Needless, ...]:
+    lines = [one for process in run.processes for one in process.of(SampleCalls) if one.loader == loader]
+    compared = [one for one in lines if one.functions and one.per == per]
+    enough = len({one.sample for one in compared}) >= _FEWEST
     found = sorted(_needless(compared, text, part) if enough else (), key=lambda one: -one.told.share)
     return tuple(_outermost(found))
 

@@ -1,4 +1,4 @@
-"""What a process noted of the calls in one of its samples, and of lines that run: see `worker/repeated_calls.py`."""
+"""What a process noted of calls in one sample or iteration, and of lines that run: see `worker/repeated_calls.py`."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ class SampleCalls:
     """The calls in one sample, which took `spent_ns` and holds tensors and arrays of `sample_bytes`.
 
     `sample` is a number for its index. `functions` are those that took long in the first such sample of the process.
+    Or the same `per` iteration of a loop: from its batch, or the step before it, to its backward.
     """
 
     loader: int
@@ -48,6 +49,7 @@ class SampleCalls:
     spent_ns: int
     functions: list[FunctionCalls]
     sample_bytes: int = 0
+    per: Literal["sample", "iteration"] = "sample"
 
 
 class LineRun(NamedTuple):

@@ -1,8 +1,8 @@
-"""Notices functions that give each sample the same, or one sample twice the same: once would do.
+"""Notices functions that give each sample the same, or one sample twice the same: once would do. Or each iteration.
 
-In a few samples of a process, Python tells each call (`sys.setprofile`), which takes up to a microsecond. The first of
-them finds the functions that take long. In the others, what goes into these functions, and what they give, becomes a
-number each. The time that this takes is not counted as theirs.
+In a few samples of a process, or iterations of a loop, Python tells each call (`sys.setprofile`), which takes up to a
+microsecond. The first of them finds the functions that take long. In the others, what goes into these functions, and
+what they give, becomes a number each. The time that this takes is not counted as theirs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import types
 import zlib
 from collections import Counter
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, Literal
 
 from pipebench.watch.record import profilers
 from pipebench.watch.record.from_handlers import forgiving
@@ -65,10 +65,12 @@ class _Told:
 
 
 class RepeatedCalls:
-    """Looks into some samples of one loader, in one process."""
+    """Looks into some samples of one loader, or iterations over it, in one process."""
 
-    def __init__(self, recording: Recording, loader: int, first_pass: int) -> None:
-        self._recording, self._loader = recording, loader
+    def __init__(
+        self, recording: Recording, loader: int, first_pass: int, per: Literal["sample", "iteration"] = "sample"
+    ) -> None:
+        self._recording, self._loader, self._per = recording, loader, per
         self._left = _SAMPLES if first_pass < _PASSES else 0
         self._busy, self._due_ns = 0, _FIRST_NS
         self._long: dict[int, types.CodeType] | None = None  # by id: a code's own hash reads all of it. None: not known
@@ -106,6 +108,11 @@ class RepeatedCalls:
             if sample is not None:
                 self._recording.guarded("looking at the calls of a sample", self._note, index, sample, now)
         self._begin()
+
+    @property
+    def left(self) -> int:
+        """How many more are looked into, if they come."""
+        return self._left
 
     def _begin(self) -> None:
         self._events = self._own_ns = 0
@@ -281,7 +288,7 @@ class RepeatedCalls:
                 self._found[key].results_known = False  # it was changed, so each sample needs one of its own
         functions = [_as_line(one) for one in self._found.values()]
         number = zlib.crc32((text_of(index) or "").encode("utf-8", "backslashreplace"))
-        self._recording.write(SampleCalls(self._loader, number, spent, functions, size_of(sample)))
+        self._recording.write(SampleCalls(self._loader, number, spent, functions, size_of(sample), self._per))
 
     def _longest(self, whole_ns: int) -> list[types.CodeType]:
         """The functions that take a part of the sample that counts, and that can be compared.

@@ -24,9 +24,11 @@ class Written(list[LineRuns]):
     """What a recording got."""
 
     def recording(self) -> Any:
-        return SimpleNamespace(
-            write=self.append, guarded=lambda where, act, *args: act(*args), before_stop=[], fault=print
-        )
+        def write(line: object) -> None:
+            if isinstance(line, LineRuns):
+                self.append(line)
+
+        return SimpleNamespace(write=write, guarded=lambda where, act, *args: act(*args), before_stop=[], fault=print)
 
     def parts(self) -> Counter[str]:
         return Counter(one.part for one in self)
