@@ -1,7 +1,8 @@
-"""Reads without a lock that workers share. A change of the dataset: predicted, if more workers were tried in vain.
+"""Reads without a lock that workers share, or less work under it. A change of the dataset: predicted.
 
-It is proposed only where the looks at the stack name a line that waits for a lock. What guards itself, as a disc or a
-server that answers one request at a time, would go on to do so.
+It is proposed only where the looks at the stack name a line that waits for a lock, and say that the workers wait for
+one another there, or where more workers were tried in vain. What guards itself, as a disc or a server that answers one
+request at a time, would go on to do so.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from pipebench.watch.read.locks import waits_for_lock
 
 PLACE = 14
 HOW = (
-    "Let each worker open a file or connection of its own, when it first reads, and read",
-    "without this lock; or read at a position, which needs none: os.pread(fd, size, offset).",
+    "Hold the lock only for what it guards. A file or connection that each worker opens for",
+    "itself, when it first reads, needs none; nor does reading at a position: os.pread(fd, size, offset).",
 )
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     account = seen.watched.account
-    found = next((one for one in account.causes if "tried_workers" in one.values), None) if account else None
+    causes = account.causes if account else ()
+    found = next((one for one in causes if "tried_workers" in one.values or one.code == "shared-lock"), None)
     if found is None or found.code == "storage" or not waits_for_lock(str(found.values.get("text", ""))):
         return None
     predicted = min(without(seen.watched, found.recoverable_s or 0.0), _at_most(seen, found))
@@ -31,7 +33,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     at = Place(str(found.values["function"]), str(found.values["file"]), int(found.values["line"]))
     return Change(
         "unlocked", {}, "one open file or connection a worker", predicted=predicted,
-        title="reads without the shared lock", how=HOW, at=at, of_script=True,
+        title="less work under the shared lock", how=HOW, at=at, of_script=True,
     )  # fmt: skip
 
 

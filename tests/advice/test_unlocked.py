@@ -66,6 +66,12 @@ def test_a_lock_around_slow_storage_is_not_the_limit():
     assert _unlocked(_locked("with self.lock:", code="storage")) is None
 
 
+def test_where_looks_show_that_workers_wait_for_one_another_no_trial_is_needed():
+    place = {"file": "read.py", "line": 40, "function": "Archive.window", "text": "with self.lock:", "at_line": 0.75}
+    found = unlocked.propose(_with_cause(seen(0.5, num_workers=4), Cause("shared-lock", 3.0, 3.0, 1, place)), [])
+    assert found is not None and found.predicted == pytest.approx(4.0)
+
+
 def test_without_a_trial_of_more_workers_a_lock_is_no_cause():
     cause = Cause("workers-blocked", 4.0, 4.0, 1, {"text": "with self.lock:"})
     assert unlocked.propose(_with_cause(seen(0.5), cause), []) is None

@@ -69,6 +69,7 @@ _OF_LOOPS = 0.1  # waits for a core, which scatter more
 _BUSY, _BLOCKED, _ON_CPU = 0.8, 0.5, 0.8
 _IDLE_CORES = 0.5
 _WANTED = 0.2  # of the time in which workers make batches: then they have too few cores
+_BESIDE = 1.4  # times what their own thread uses: then native threads use the rest
 _MOST_OF_CORES = 0.5  # of the usable ones: then workers, and not other processes, take them from the script
 _HELD_UP = 0.3  # of the waits
 _LEAST_TENSORS = 2  # images and labels: a hand-off of no more is not made cheaper
@@ -204,11 +205,16 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
         yield lock
         return
     used_up = script is not None and used + script >= USED_UP * cores
+    beside = used >= _BESIDE * on_cpu * sum(worker.busy_share for worker in workers)
     threads, pools = worker_threads(seen.run, one.loader)
     if threads > 1 and one.workers * threads > cores and (used_up or _want_cores(workers)):
         named = {pool.set_with for pool in pools}
         setting = {"setting": min(named)} if len(named) == 1 and not unexplained(threads, pools) else {}
-        yield replace(cause, code="threads-over-cores", values={**values, "threads": threads, **setting})
+        told = replace(cause, code="threads-over-cores", values={**values, "threads": threads, **setting})
+        if used_up and beside:  # these threads use the cores up
+            yield _with_cores(seen, one, told, used)
+            return
+        yield told
     # Workers that only wait for a core leave less of the cores idle than they use, and are not seen asleep.
     elif runnable <= _BLOCKED and (idle >= min(_IDLE_CORES, max(LEAST_CORES, used)) or _asleep(workers) >= _BLOCKED):
         yield from _blocked(seen, one, cause, workers)

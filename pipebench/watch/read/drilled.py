@@ -17,10 +17,11 @@ from pipebench.stats import NORMAL
 from pipebench.watch.launch.stacks import Look, Looks
 from pipebench.watch.read.described import models_of
 from pipebench.watch.read.gather import Run
-from pipebench.watch.read.known_lines import Line, known
+from pipebench.watch.read.known_lines import Line, known, resolved
 from pipebench.watch.read.known_table import AGAIN, AGAIN_MADE
 from pipebench.watch.read.lines_around import Text, around
 from pipebench.watch.read.opened_again import open_at, opened_again
+from pipebench.watch.read.query_plan import as_planned
 from pipebench.watch.record.lines import LoaderFound
 from pipebench.watch.record.own_code import Place, owner, plain_name
 from pipebench.watch.worker.stack_place import UNNAMED_SHARE, drilled
@@ -64,14 +65,17 @@ def _row(run: Run, stage: StageResult, looks: list[Look], text: Text, again: fro
     for place, count in counts.items():  # a comprehension can have a frame of its own on the same line
         if place is not None:
             places[place._replace(function=plain_name(place.function))] += count
-    files = _files_at(looks, again)
+    files, held = _files_at(looks, again), _held_at(looks)
     row = Line("", "", "", stage.name, _known_as(run, stage), models=models_of(run, stage.loader))
     for one in run.of_loader(LoaderFound, stage.loader):
         row = row._replace(iterable=one.iterable, dataset=one.dataset)
     sample_s = stage.exclusive_s_per_sample
     found = (
-        with_known(one, row._replace(took_s=one.share * sample_s), text, files.get((one.file, one.line, one.calls), ""))
+        with_known(
+            one, row._replace(took_s=one.share * sample_s), text, files.get(at, ""), held.get(at[:2], frozenset())
+        )
         for one in _lines(places, len(looks), text)
+        for at in [(one.file, one.line, one.calls)]
     )
     lines = sorted(found, key=lambda one: -one.looks)
     return DrilledRow(stage.loader, stage.name, stage.kind, stage.worker_share, len(looks), unread, tuple(lines))
@@ -95,6 +99,16 @@ def _files_at(looks: Iterable[Look], again: frozenset[str]) -> dict[tuple[str, i
         if one.place is not None:
             at.setdefault((one.place.file, one.place.line, one.place.calls), []).append(one)
     return {place: open_at(seen, again) for place, seen in at.items()}
+
+
+def _held_at(looks: Iterable[Look]) -> dict[tuple[str, int], frozenset[str]]:
+    """The files that are open at each line."""
+    found: dict[tuple[str, int], frozenset[str]] = {}
+    for one in looks:
+        if one.place is not None and one.files:
+            at = one.place.file, one.place.line
+            found[at] = found.get(at, frozenset()) | one.files
+    return found
 
 
 def _lines(counts: dict[Place, int], looks: int, text: Text) -> Iterable[DrilledLine]:
@@ -126,15 +140,19 @@ def _with_small_calls(counts: dict[Place, int], looks: int) -> dict[Place, int]:
     return dict(found)
 
 
-def with_known(line: DrilledLine, row: Line, text: Text, file: str = "") -> DrilledLine:
+def with_known(
+    line: DrilledLine, row: Line, text: Text, file: str = "", held: frozenset[str] = frozenset()
+) -> DrilledLine:
     """The line with what is written in its place, if that is known. `row` is what is known of its row.
 
-    `file` is one that it has open, and that is opened again and again ("": there is none).
+    `file` is one that it has open, and that is opened again and again ("": there is none). It has `held` open.
     """
     if not line.line or owner(line.file):
         return line
     row = row._replace(calls=line.calls, function=line.function, again=bool(file))
-    found = known(around(line.file, line.line, text, row))
+    its = around(line.file, line.line, text, row)
+    found = known(its)
+    found = None if found is None else as_planned(found, resolved(its), held)
     if found is None:
         return line
     return replace(line, title=found.title, how=found.how, reread=file if found in (AGAIN, AGAIN_MADE) else "")

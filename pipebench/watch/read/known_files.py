@@ -19,7 +19,10 @@ _FILE = rf"\(\s*{_ONE}\s*[,)]"
 _PARTLY = r"(?![^#]*\b(?:chunksize|iterator|skiprows|nrows)\b)"
 _SELECT = r"\.execute\(\s*[rf]*(?:\"\"\"|'''|['\"])\s*select\b"
 _SLOW_S = 1e-3  # an index finds a row, and a chunk without compression is read, in tens of microseconds
-_QUERIES = ("execute", "fetchall", "fetchone", "fetchmany", "cursor", "dict", "str")
+_QUERIES = (
+    "execute", "fetchall", "fetchone", "fetchmany", "cursor", "dict", "str",
+    "connection", "_connection", "get_connection", "conn", "_conn", "get_conn", "db", "_db", "get_db",
+)  # fmt: skip
 _COLUMN = r"\.(?:column|field)\([^()]*\)"
 _ONE_ROW = r"(?:\[(?!\s*['\"])[^\]:]+\]|\.slice\([^(),]+,\s*1\s*\)|\.take\(\s*\[[^\],]+\]\s*\))(?![^\n]*\bfor\b)"
 _GROUP = (
@@ -50,6 +53,27 @@ REDUCED = Known(  # docs.opencv.org/4.x/d8/d6a/group__imgcodecs__flags.html; a J
         "computed from an image's size, as the scale of boxes, needs the full one. Where they fit into",
         "memory, keep the small images.",
     ),
+)
+INDEX = Known(  # sqlite.org/eqp.html, table and index scans
+    re.compile(rf"{_SELECT}[^#]*\bwhere\s+(?!(?:\w+\.)?(?:row)?id\s*=)(?![^#]*\boffset\b)", re.IGNORECASE),
+    "an index on the columns of WHERE",
+    (
+        "This helps only where no index has them: the database then compares all rows of the table",
+        "for each sample, and SQLite's EXPLAIN QUERY PLAN says SCAN. Once: CREATE INDEX name ON",
+        "table(column). Or read all rows once, into arrays.",
+    ),
+    most=0,
+    beside=_QUERIES,
+    least_s=_SLOW_S,
+    where="no index has the columns of WHERE",
+)
+SCANS = INDEX._replace(
+    title="an index for the columns of WHERE",
+    how=(
+        "SQLite's EXPLAIN QUERY PLAN says SCAN: it compares all rows of the table for each sample. Once:",
+        "CREATE INDEX name ON table(column). Or read all rows once, into arrays.",
+    ),
+    where="",
 )
 FILES = (
     Known(  # `CvCapture_FFMPEG::seek` goes back to a key frame and grabs (modules/videoio/src/cap_ffmpeg_impl.hpp)
@@ -162,19 +186,7 @@ FILES = (
         r"pyarrow\.",
         least_s=_SLOW_S,
     ),
-    Known(  # sqlite.org/eqp.html, table and index scans
-        re.compile(rf"{_SELECT}[^#]*\bwhere\s+(?!(?:\w+\.)?(?:row)?id\s*=)(?![^#]*\boffset\b)", re.IGNORECASE),
-        "an index on the columns of WHERE",
-        (
-            "This helps only where no index has them: the database then compares all rows of the table",
-            "for each sample, and SQLite's EXPLAIN QUERY PLAN says SCAN. Once: CREATE INDEX name ON",
-            "table(column). Or read all rows once, into arrays.",
-        ),
-        most=0,
-        beside=_QUERIES,
-        least_s=_SLOW_S,
-        where="no index has the columns of WHERE",
-    ),
+    INDEX,
     Known(  # sqlite.org/rowvalue.html, scrolling window queries: rows before the offset are computed, too
         re.compile(rf"{_SELECT}[^#]*\boffset\s*[?:%{{$+]", re.IGNORECASE),
         "rows found by their key",

@@ -97,7 +97,7 @@ def known(line: Line) -> Known | None:
         return FILLED if _FILLS.match(line.text) else NESTED
     if line.again and _reads_all(line):
         return AGAIN_MADE if line.function.endswith(".__init__") else AGAIN
-    text = _resolved(line)
+    text = resolved(line)
     return next((one for one in KNOWN if one.pattern.search(text) and _is_it(one, line, text)), None)
 
 
@@ -185,7 +185,7 @@ def _of_dataset(line: Line, text: str) -> bool:
     return name in _GETTERS or (bool(of) and of in rows)
 
 
-def _resolved(line: Line) -> str:
+def resolved(line: Line) -> str:
     """The text, with an attribute of the dataset, a file of one name, or the query that is fetched, put in."""
     text = line.text
     for above in reversed(line.above):
@@ -195,7 +195,7 @@ def _resolved(line: Line) -> str:
             name = rf"(?<![\w.\"']){re.escape(opened[2])}(?![\w\"'])"
             text = re.sub(name, lambda _, file=opened[1]: f"open({file})", text)  # type: ignore[misc]
     queries = [at for at, one in enumerate(line.above) if ".execute(" in one] if _FETCHES.search(text) else []
-    return f"{statement(line.above[queries[-1] :])}; {text}" if queries else text
+    return f"{statement([*line.above[queries[-1] :], text])}; {text}" if queries else text
 
 
 def _fits(one: Known, line: Line, text: str) -> bool:

@@ -30,6 +30,7 @@ from pipebench.watch.worker.stack_place import Teller
 
 _SLOWEST = 10
 _ASKED = 8  # workers that look at their thread pools: that takes milliseconds
+_POOLS_NS = 2_000_000_000  # of making batches, after which they look, besides when they end: they may live on
 _WHOLE = 16  # batches in which all tensors and arrays are looked for
 _LOOKED, _LOOKED_EACH = 64, 8  # into the first batches, and then each 8th: some take half a millisecond
 _FIRST = 2  # batches with a line of their own: in them, libraries set themselves up
@@ -78,6 +79,7 @@ class Sums:
         self.file_reads = FileReads(recording, place.loader)
         self.pending: list[RepeatedCalls | LinesOfSamples | FileReads] = []  # each looks into one of the next samples
         recording.before_stop.append(self.write)
+        self._pools_in_ns = _POOLS_NS if place.first_pass == 0 and (place.worker or 0) < _ASKED else 0
         self._clear()
 
     def _clear(self) -> None:
@@ -156,6 +158,10 @@ class Sums:
         made = not (failed or ended)
         self.began = self.began or began
         self.busy += now - began
+        if self._pools_in_ns:
+            self._pools_in_ns = max(0, self._pools_in_ns - (now - began))
+            if not self._pools_in_ns:
+                self._tell_pools()
         self.cpu += cpu
         self.core_wait += core_wait
         self.failed += failed
@@ -189,13 +195,14 @@ class Sums:
         the first pass, one of the first workers, also writes its thread pools.
         """
         if last and self.place.first_pass == 0 and (self.place.worker or 0) < _ASKED:
-            self.recording.guarded(
-                "looking at thread pools", lambda: self.recording.write(thread_pools.library_threads())
-            )
+            self._tell_pools()
         hidden = self.timer.hidden
         if not (self.batches or self.failed or hidden.errors or (last and pickling.meter.batches)):
             return
         self._sum_up(self.timer.last)
+
+    def _tell_pools(self) -> None:
+        self.recording.guarded("looking at thread pools", lambda: self.recording.write(thread_pools.library_threads()))
 
     def _sum_up(self, now: int) -> None:
         """Writes a line of the sums until `now`, and begins new ones."""

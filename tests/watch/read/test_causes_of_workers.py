@@ -183,6 +183,16 @@ def test_threads_of_libraries_compete_only_if_hardly_a_core_is_idle(figures: dic
     assert not competes or found["threads-over-cores"].values["threads"] == 5
 
 
+def test_threads_that_use_the_cores_up_are_the_one_cause() -> None:
+    """Two cores. Half of what two workers use is used by native threads: less work of theirs is no other cause."""
+    run = Planted()
+    run.loader(**TRAINS, wait_for_worker=1000, passes=2, cpu=200)
+    for number in range(2):
+        run.worker(number, threads=4, cpu=0.45, process_cpu_ns=940 * MS)
+    codes = {one.code for one in run.account(2).causes}
+    assert "threads-over-cores" in codes and not codes & {"cores-used-up", "stage"}
+
+
 @pytest.mark.parametrize(("others", "saved"), [(0.0, 0.4), (15.0, 0.2)])
 def test_fewer_workers_do_not_save_the_waits_that_other_processes_cause(others: float, saved: float) -> None:
     """Two passes. The loop's thread has no core for 400 ms; six workers use 1.5 cores, and the others none or 1.5."""

@@ -71,6 +71,7 @@ KNOWN = [
     ("x = self.root[i]", "zarr.Array.__getitem__", "chunks that hold what a sample reads"),
     ("rows = db.execute('SELECT a FROM t WHERE user = ?', (u,)).fetchall()", "", "an index on the columns of WHERE"),
     ('rows = db.execute(f"""select a from t where t.user = {u}""").fetchall()', "", "an index on the columns of WHERE"),
+    ("rows = self.connection().execute('SELECT a FROM t WHERE b = ?', (u,))", "", "an index on the columns of WHERE"),
     ("row = db.execute('SELECT a FROM t ORDER BY a LIMIT 1 OFFSET ?', (i,)).fetchone()", "", "rows found by their key"),
     ("x = json.loads(open(self.path).read())[i]", "json.loads", "the file read once"),
     ("x = json.loads(Path(self.path).read_text())[i]", "json.loads", "the file read once"),
@@ -292,6 +293,7 @@ def test_elements_that_are_only_copied_are_set_by_rows() -> None:
 def test_the_query_stands_above_what_it_fetches() -> None:
     query = "cursor.execute(\n    'SELECT a FROM t WHERE user = ?', (user,)\n)"
     assert _title("rows = cursor.fetchall()", "", query) == "an index on the columns of WHERE"
+    assert _title(").fetchall()", "", query.removesuffix("\n)")) == "an index on the columns of WHERE"
     assert _title("rows = cursor.fetchall()", "", "cursor.execute('SELECT a FROM t')") is None
     assert _title("rows = cursor.fetchall()", "", f"{query}\ncursor.execute('SELECT a FROM t')") is None
 
