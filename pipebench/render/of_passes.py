@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pipebench.render import in_loop
 from pipebench.render.frameworks import made_anew, setting
 from pipebench.render.watch_notes import keeps_graphs
 from pipebench.results.account import LITTLE, Cause
-from pipebench.units import code_place, counted, printable, seconds
+from pipebench.units import code_place, counted, percent, printable, seconds
 
 
 def saving(one: Cause, change: str, how_sure: str = "about") -> str:
@@ -44,9 +45,24 @@ def _kept(one: Cause, values: Any) -> str:
     """What workers that live on would save; where they cannot, for their loader's data differ, no workers."""
     times = counted(values.get("again", 0), "time") + made_anew(values.get("called_by", ""))
     if values.get("remade") == "other":
-        return f" The loader was made anew {times}, for other data: workers cannot live on." + _without(one, values)
+        cannot = f" The loader was made anew {times}, for other data: workers cannot live on."
+        return cannot + _first_batch(one, values) + _without(one, values)
     anew = values.get("again") and not values.get("made_by")
     return (f" The loader was made anew {times}." if anew else "") + saving(one, living_on(values))
+
+
+def _first_batch(one: Cause, values: Any) -> str:
+    """What workers do anew in their first batch."""
+    if "row" not in values:
+        return ""
+    kept = (
+        "in the script, before it makes the loader" if values["start_method"] == "fork" else "in a file that is mapped"
+    )
+    return (
+        f" The first batch of each worker took {seconds(values['row_s'])} more than its second one, "
+        f"{percent(values['row_share'])} of that in {printable(str(values['row']))} ({values['row_kind']})."
+        + saving(replace(one, recoverable_s=values["first_saves_s"]), f"Making once, {kept}, what that makes anew")
+    )
 
 
 def _without(one: Cause, values: Any) -> str:
@@ -54,7 +70,8 @@ def _without(one: Cause, values: Any) -> str:
         return ""
     return (
         f" In all, the loop waited {seconds(values['waits_s'])} for its workers, and they made its batches in "
-        f"{seconds(values['make_s'])}." + saving(one, setting("num_workers", values.get("made_by", ""), 0))
+        f"{seconds(values['make_s'])}."
+        + saving(replace(one, recoverable_s=values["saved_s"]), setting("num_workers", values.get("made_by", ""), 0))
     )
 
 

@@ -83,6 +83,15 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
         if move.again and not move.made_by
         else f"set {setting('persistent_workers=True', move.made_by)} for loader {move.loader}{at(move)}"
     ),
+    "fill-first": lambda move: (
+        f"let the script make, once and before loader {move.loader}, what each worker makes anew in its first batch "
+        f"({printable(move.function)})"
+        + (
+            ": workers that are forked have it then"
+            if move.setting == "fork"
+            else ", and keep it in a file that is mapped"
+        )
+    ),
     "make-dataset-once": lambda move: f"make the dataset of loader {move.loader} once, before the epochs{at(move)}",
     "read-without-lock": lambda move: (
         f"let the workers of loader {move.loader} work without the lock they share{at(move)}: each with a file or a "

@@ -276,7 +276,7 @@ _KNOWN = (
     "keep-less", "vectorise", "less-python", "switch-off", "collect-less", "end-gradients", "divide-stream",
     "do-less-in-validation", "ask-length-once", "do-less-before", "fewer-operations",
     "compute-in-float32", "compute-what-counts", "keep-activations", "compile-less",
-    "compute-once",
+    "compute-once", "fill-first",
 )  # fmt: skip
 # what `pipebench advise` tries on the running training
 TRIED = {

@@ -54,6 +54,8 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         return None
     action = "no-workers" if "saved_s" in first.values else _OF_RUN.get(first.code)
     place: dict[str, Any] = {name: first.values[name] for name in _PLACE if name in first.values}
+    if float(first.values.get("first_saves_s", 0.0)) > float(first.values.get("saved_s", 0.0)):
+        action, place = "fill-first", {"function": first.values["row"]}
     place |= _of_line(first)
     if first.code == "validation":
         action = _of_untrained(first, action)
@@ -75,7 +77,9 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         return replace(move, **place) if same and move is not None else move
     if action == "make-stage-cheaper":
         return _of_cause(first, usable_cores)
-    setting = next((first.values[one] for one in ("setting", "tools", "only", "what") if one in first.values), None)
+    setting = next(
+        (first.values[one] for one in ("setting", "tools", "only", "what", "start_method") if one in first.values), None
+    )
     more = first.values.get("more_workers", first.values.get("to_threads"))
     more = more if float(first.values.get("workers_s", first.s)) >= _WORTH_WORKERS * first.s else None
     return NextMove(

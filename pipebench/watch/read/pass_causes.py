@@ -9,6 +9,7 @@ from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.account import throws_away
 from pipebench.watch.read.begins import begins_twice_s, stream_begins
 from pipebench.watch.read.drawn_lines import line_of_sampler
+from pipebench.watch.read.first_batches import first_batches
 from pipebench.watch.read.gather import loaders_found
 from pipebench.watch.read.in_loop import made_between
 from pipebench.watch.read.of_causes import MATTERS, Seen, as_made
@@ -38,19 +39,30 @@ def start_up(seen: Seen) -> Iterable[Cause]:
             continue
         without = _without_workers(seen, one) if other and not away else {}
         saved = without["saved_s"] if without else saved
+        first = _first_batch(seen, one, spent) if other and not away else {}
+        saved = max(without.get("saved_s", 0.0), float(first["first_saves_s"])) if first else saved
         made = {"made": sum(worker.batches for worker in seen.workers(one))} if away else {}
         unknown = anew.get("more_s", 0.0) > saved  # what one iterator for all passes would save
         anew |= {"kept_s": saved} if unknown else {}
         yield Cause(
             "new-iterators" if away else "start-up", spent, None if unknown else saved or None, one.loader,
             {
-                **made, **anew, **without, **as_made(one),
+                **made, **anew, **without, **first, **as_made(one),
                 "passes": one.passes, "workers": one.workers, "start_method": one.start_method,
                 "persistent": int(known.persistent), "ends_s": sum(row.s for row in own if row.code == "end-of-pass"),
                 "in_validation": int(all(row.code == "validation" for row in seen.rows(loader=one.loader))),
                 **({} if known.can_persist else {"always_anew": 1}), **_init(seen, one.loader, spent),
             },
         )  # fmt: skip
+
+
+def _first_batch(seen: Seen, one: LoaderResult, spent: float) -> dict[str, str | int | float]:
+    """What each worker does anew in its first batch, if that is much of what their starts take."""
+    found = first_batches(seen.run, one.loader)
+    if found is None or found.more_s * one.passes < _OF_STARTS * spent:
+        return {}
+    values: dict[str, str | int | float] = {"row": found.name, "row_kind": found.kind, "row_share": found.share}
+    return {**values, "row_s": found.more_s, "first_saves_s": min(spent, found.more_s * (one.passes - 1))}
 
 
 def timed_out_s(seen: Seen, loader: int) -> float:
