@@ -15,6 +15,7 @@ from pipebench.units import code_place, counted, did_needlessly, percent, printa
 _FEW = 4  # rows in the short report
 _MATTERS = 0.15  # of the row
 _PLACE = re.compile(r"(?P<function>.*?) \((?P<file>[^()]*):(?P<line>\d+)\)(?P<rest>.*)", re.DOTALL)
+_TIMES = re.compile(r", runs (about |more than |)([\d,]+) times an? \w+(?=: |$)")
 # columns that a name, and the text of a line, keep as long as others can lose some; and a name at least
 _NAME, _TEXT, _LEAST = 12, 24, 6
 
@@ -33,13 +34,17 @@ def drilled(row: DrilledRow, *, full: bool) -> Table:
 
 
 def _fitting(cell: str, most: int) -> str:
-    """A cell in at most `most` columns, with the whole line number: a text loses its end, and names their middle."""
+    """A cell in at most `most` columns, with the whole line number.
+
+    First it says in fewer words how often the line runs. Then a text loses its end, and names their middle.
+    """
     from rich.cells import cell_len
 
     found = _PLACE.fullmatch(cell)
     if found is None or cell_len(cell) <= most:
         return shortened(cell, most)
     part, calls = found.groupdict(), found["rest"].startswith(" →")
+    part["rest"] = _TIMES.sub(r", \1\2×", part["rest"], count=1)
     names = [("function", _NAME), ("file", _NAME)]
     losing = [*names, ("rest", _TEXT)] if calls else [("rest", _TEXT), *names]
     losing += [("function", _LEAST), ("file", _LEAST), ("rest", 0)]

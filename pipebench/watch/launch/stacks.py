@@ -32,6 +32,7 @@ _OF_ITS_TIME = 200  # looks may take a 200th of one core
 _OF_THE_LOOKS = 10  # new processes are looked for each tenth time
 _TAG = ~7  # Python 3.14 marks pointers in their lowest bits
 _PAGE = 4096
+_TRIES = 4  # of a stack that changes while it is read
 _DEEPEST = 200
 _LONGEST = 1_000_000
 _SIZE_AT, _BYTES_AT = 16, 32
@@ -229,7 +230,7 @@ class StackReader:
         try:
             stage = stack.stage()
             if stage:
-                place = own_place(stack.functions())
+                place = _place_of(stack, stage)
                 files = open_files(who.pid) if place is not None else None
             if stage != stack.stage():
                 place = files = None  # the row has ended meanwhile
@@ -251,6 +252,22 @@ class StackReader:
             return self._files.get(files) if files is not None else None
         self._names += len(files)
         return self._files.setdefault(files, files)
+
+
+def _place_of(stack: Stack, stage: int) -> Place | None:
+    """The place that a stack is at; one that changed while it was read is read again at once, while its row goes on."""
+    for _ in range(_TRIES):
+        try:
+            place = own_place(stack.functions())
+        except (ValueError, struct.error):
+            place = None
+        except OSError as error:
+            if error.errno != errno.EFAULT:
+                raise
+            place = None
+        if place is not None or stage != stack.stage():
+            return place
+    return None
 
 
 def open_files(pid: int) -> frozenset[str] | None:

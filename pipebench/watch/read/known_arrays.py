@@ -21,37 +21,12 @@ NESTED = Known(
     ),
     anywhere=True,
 )
-ELEMENTS = Known(  # told by how often it runs: the text does not tell what it works on
-    re.compile(""),
-    "one operation on whole arrays",
-    (
-        "Python runs it for one element at a time. NumPy and torch have operations for many: broadcasting",
-        "(a[:, None] - a), an array as index (table[codes]), np.unique, np.bincount, np.where;",
-        "np.frombuffer(text.encode(), np.uint8) has the letters of a text. Else, numba.njit compiles",
-        "loops over numbers.",
-    ),
-    anywhere=True,
+OF_ROWS = "columns as arrays"
+COLUMNS = (
+    "pandas builds an object for each row or slice. Take the columns out once, when the dataset",
+    "is made: values = frame[names].to_numpy(), and index or slice the arrays.",
 )
-IN_TURN = Known(  # the same, where a turn of the loop reads what the one before gave a name, or a function calls itself
-    re.compile(""),
-    "a compiled loop",
-    (
-        "Python runs it many times, and each time seems to need the result of the one before: numba.njit",
-        "compiles such loops over numbers. Or look for a library in C that has the whole function, or",
-        "take one step for many samples at once.",
-    ),
-    anywhere=True,
-)
-PARSED = Known(  # the same, where a line or its loop makes numbers of what it splits
-    re.compile(""),
-    "numbers that are parsed once",
-    (
-        "Python makes numbers of text, one at a time and in each pass. Parse each file once, before",
-        "training, and save the array as .npy: np.load reads it without parsing. Where the text must",
-        "stay, np.fromstring(text, sep=',') parses all numbers of a text in one call.",
-    ),
-    anywhere=True,
-)
+ROWS_ALONE = ("pandas builds an object for each row. Index arrays: frame[names].to_numpy(), made once.",)
 OF_LISTS = "tensors of arrays, not of lists"
 FILLED = Known(
     re.compile(""),
@@ -94,14 +69,20 @@ ARRAYS = (
             r"\.i?loc\[(?![^\],]*:|(?:[^\[\]]|\[[^\]]*\])*(?:[=!<>]=|[<>]|\.(?:eq|isin)\())"
             r"|\.iloc\[\s*\w[^\],]*:[^\],]*[\],]"
         ),
-        "columns as arrays",
-        (
-            "pandas builds an object for each row or slice. Take the columns out once, when the dataset",
-            "is made: values = frame[names].to_numpy(), and index or slice the arrays.",
-        ),
+        OF_ROWS,
+        COLUMNS,
         r"pandas\.",
         most=None,
-        alone=("pandas builds an object for each row. Index arrays: frame[names].to_numpy(), made once.",),
+        alone=ROWS_ALONE,
+    ),
+    Known(  # the same, of what is then done with such a row
+        re.compile(r"(?<![\w.])(\w+)\s*(?:\[|\.\w)"),
+        OF_ROWS,
+        COLUMNS,
+        r"pandas\.(?:\w+\.)*(?:Series|NDFrame|IndexOpsMixin)\.\w+$",
+        most=None,
+        near=r"\bNAME\s*=(?!=)[^#]*\.i?loc\[",
+        alone=ROWS_ALONE,
     ),
     Known(  # github.com/numpy/numpy/pull/9855; `shuffle` in the reference of `numpy.random.Generator.choice`
         re.compile(r"\b(?:np|numpy)\.random\.choice\((?=[^#]*replace\s*=\s*False)(?![^#]*\bp\s*=)"),
@@ -150,7 +131,7 @@ ARRAYS = (
     ),
     Known(  # docs.python.org/3/library/stdtypes.html: a set finds an item by its hash
         re.compile(
-            r"(?:^|\bif\b)(?:(?!\bfor\b)[^#])*?\bin\s+"
+            r"(?:^|\bif\b)(?:(?!\bfor\b)[^#])*?\bin\s+(?:\([^#()]*\belse\s+)?"
             rf"({_SAME})\b(?!\s*[.\[(])"
         ),
         "a set in place of a list",
@@ -285,12 +266,13 @@ ARRAYS = (
     ),
     Known(
         re.compile(
-            r"^((?:self\.)?\w+)\s*=\s*(?:np|numpy|torch|pd|pandas)\.(?:concatenate|concat|cat|vstack|hstack|append)\(\s*[\[(]?\s*\1\s*,"
+            r"(?:^|[:;]\s*)((?:self\.)?\w+)\s*=\s*(?:np|numpy|torch|pd|pandas)\."
+            r"(?:concatenate|concat|cat|vstack|hstack|append)\(\s*[\[(]?\s*\1\s*,"
         ),
         "parts joined once",
         (
             "Each turn of the loop copies all that was there before. Collect the parts in a list, and",
-            "join them once.",
+            "join them once; or make the whole once, and fill it.",
         ),
         r"numpy\.(?:append|vstack|hstack|concatenate|atleast_\w+)|pandas\.concat$",
         in_loop=True,

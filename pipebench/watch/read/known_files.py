@@ -97,7 +97,7 @@ FILES = (
         anywhere=True,
     ),
     Known(  # numpy.org/doc/stable/reference/generated/numpy.load.html: an array is read when its key is asked for
-        re.compile(r"\bself\.\w+\[[^\]]+\]"),
+        re.compile(r"^(?![^#]*\bload\()[^#]*\bself\.\w+\[[^\]]+\]"),
         "arrays taken out of the archive once",
         (
             "An archive that np.load keeps open reads and unpacks the whole array each time that its",
@@ -113,6 +113,7 @@ FILES = (
             rf"|(?:pd|pandas)\.read_(?:csv|json|parquet|excel|pickle|table)(?=\({_PARTLY})"
             rf"|(?:ET|etree|ElementTree|minidom)\.parse|(?:scipy\.io\.)?loadmat|np\.(?:loadtxt|genfromtxt)"
             rf"|torch\.load){_FILE}"
+            rf"|\bnp\.load{_FILE}[^#\[]*\[\s*['\"]"
             rf"|\bjson\.loads\(\s*(?:open{_FILE}[^#]*?\.read\(\)|(?:(?:pathlib\.)?Path\(\s*)?{_NAMED}\s*\)?\.read_(?:text|bytes)\()"
         ),
         "the file read once",

@@ -50,7 +50,7 @@ _WHOLE = r"(?<![\w.])(?<!len\()NAME\b(?!\.(?:shape|size|ndim)\b)"
 _OPENS = r"(?<![\w.])(?:(?:io|gzip|bz2|lzma|codecs)\.)?open\("
 _HANDLE = re.compile(rf"^\s*(\w+)\s*=\s*{_OPENS}|{_OPENS}[^#]*\bas\s+(\w+)|\.open\([^#]*\bas\s+(\w+)")
 _PARSES = re.compile(
-    r"(?:json\.load|pickle\.load|numpy\.(?:load|loadtxt|genfromtxt)|torch\.load|scipy\.loadmat|pandas\.read_\w+)$"
+    r"(?:json\.load|pickle\.load|numpy\.(?:load|loadtxt|genfromtxt|(?:\w+\.)*NpzFile\.__getitem__)|torch\.load|scipy\.loadmat|pandas\.read_\w+)$"
     r"|yaml\.|xml\.|joblib\.|tomllib\.|csv\."
 )
 _READS_ALL = re.compile(
@@ -124,9 +124,7 @@ def _is_it(one: Known, line: Line, text: str) -> bool:
         return False
     if one.begins and not _loops(line) and any(map(LOOP.match, line.below)):
         return False
-    if (one.listed or one.cut) and not _fits(one, line, text):
-        return False
-    if one.every and not _in_every_use(one, line, text):
+    if not _fits(one, line, text):
         return False
     if (one.in_loop and not (_loops(line) or LOOP.match(text))) or (one.kinds and line.kind not in one.kinds):
         return False
@@ -199,7 +197,15 @@ def resolved(line: Line) -> str:
 
 
 def _fits(one: Known, line: Line, text: str) -> bool:
-    """Whether what the pattern names is a list, or is cut below, as the row wants it."""
+    """Whether what the pattern names is a list, is cut or used below, or stands elsewhere, as the row wants it."""
+    if one.every and not _in_every_use(one, line, text):
+        return False
+    if one.near and not _near(one, line, text):
+        return False
+    if one.twice and not _twice(one, line, text):
+        return False
+    if not (one.listed or one.cut):
+        return True
     found = one.pattern.search(text)
     name = found[1] if found else None
     return (
@@ -215,6 +221,18 @@ def _in_every_use(one: Known, line: Line, text: str) -> bool:
     below, name = "\n".join(line.below), re.escape(found[1])
     uses = len(re.findall(rf"\b{name}\b", below))
     return 0 < uses == len(re.findall(one.every.replace("NAME", name), below))
+
+
+def _near(one: Known, line: Line, text: str) -> bool:
+    """Whether the line or one above has what the row says, of one of the names that the pattern finds."""
+    near = [re.compile(one.near.replace("NAME", re.escape(found[1]))) for found in one.pattern.finditer(text)]
+    return any(each.search(of) for each in near for of in (*line.above, text))
+
+
+def _twice(one: Known, line: Line, text: str) -> bool:
+    """Whether the pattern is found twice or more in the line and its function, of the same name."""
+    found = [each[1] for of in (*line.above, text, *line.below) for each in one.pattern.finditer(of.strip())]
+    return any(found.count(each[1]) > 1 for each in one.pattern.finditer(text))
 
 
 def _is_list(name: str, given: Sequence[str]) -> bool:

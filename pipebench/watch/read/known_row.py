@@ -19,7 +19,9 @@ class Known(NamedTuple):
     `where`: it is slow only where this holds, which neither the text nor looks tell, so no saving is counted on.
     In a loop that makes its batches itself, `alone` is said in place of `how`; what has none and does not hold
     `anywhere` is not told there. `draws`: it holds in samplers, too. `every`: only where
-    each use of the pattern's first group below is this, which calls it NAME, and there is one.
+    each use of the pattern's first group below is this, which calls it NAME, and there is one. `near`: only where
+    the line or one above it has this of that name. `twice`: only where the pattern is found of that name in its
+    function once more.
     """
 
     pattern: re.Pattern[str]
@@ -41,3 +43,5 @@ class Known(NamedTuple):
     draws: bool = False
     where: str = ""
     every: str = ""
+    near: str = ""
+    twice: bool = False

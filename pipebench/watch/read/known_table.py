@@ -9,6 +9,7 @@ import re
 
 from pipebench.results.drilled import What
 from pipebench.watch.read.known_arrays import ARRAYS
+from pipebench.watch.read.known_copies import COPIES
 from pipebench.watch.read.known_files import FILES
 from pipebench.watch.read.known_operations import OPERATIONS
 from pipebench.watch.read.known_row import Known
@@ -102,6 +103,7 @@ GROUPS = Known(
 KNOWN = (
     *FILES,
     *ARRAYS,
+    *COPIES,
     *OPERATIONS,
     Known(  # pytorch.org/docs/stable/optim.html: weight averaging (SWA and EMA)
         re.compile(rf"\bdeepcopy\([^#]*\bstate_dict\(|\]\s*=\s*[^#=]*\*\s*\(?(?:1(?:\.0*)?\s*-\s*)?{_RATE}"),
@@ -205,6 +207,29 @@ KNOWN = (
         ),
         r"ast\.",
         most=None,
+    ),
+    Known(
+        re.compile(r"\b(?:json|ujson|simplejson)\.loads?\("),
+        "texts parsed once",
+        (
+            "JSON is parsed for each sample, in each pass. Parse each text once, before training, and",
+            "keep only what is used: best in arrays. orjson and msgspec parse faster.",
+        ),
+        r"json\.|simplejson\.",
+        most=None,
+        same=True,
+        kinds=("getitem", "function"),
+    ),
+    Known(  # docs.python.org/3/howto/logging.html#optimization
+        re.compile(r"\b_?(?:log|logger|logging)\.(?:debug|info|warning|error|exception|critical|log)\(", re.IGNORECASE),
+        "fewer log records",
+        (
+            "Each record is built, made a text, written and flushed. Log one of many, or at a level that",
+            "is off, behind logger.isEnabledFor(level).",
+        ),
+        r"logging\.|loguru\.",
+        most=None,
+        anywhere=True,
     ),
     Known(
         re.compile(r"\bpd\.to_datetime\(|\bstrptime\(|\bparser\.parse\("),

@@ -15,10 +15,9 @@ from typing import Literal, NamedTuple
 from pipebench.results.drilled import DrilledLine, DrilledRow, Runs, Sure
 from pipebench.units import code_place
 from pipebench.watch.read.gather import Run
-from pipebench.watch.read.known_arrays import ELEMENTS, IN_TURN, OF_LISTS, PARSED
-from pipebench.watch.read.known_lines import IN_QUOTES
-from pipebench.watch.read.known_row import Known
-from pipebench.watch.read.lines_around import Text, body_around, function_above
+from pipebench.watch.read.known_arrays import OF_LISTS
+from pipebench.watch.read.known_elements import BY_COUNT, of_elements
+from pipebench.watch.read.lines_around import Text, function_above
 from pipebench.watch.record.lines import LoaderFound
 from pipebench.watch.record.sample_calls import LineRuns
 
@@ -26,16 +25,13 @@ _MANY = 100  # runs
 _FEW_LOOKS = 2  # one look does not tell whether each sample has as many
 _OF_SAMPLE = 8  # runs for each sample of a batch: fewer may be one for each sample
 _SMALL_S, _TINY_S = 40e-6, 8e-6  # of one: what takes longer may work on many elements, or be all of a sample
-_NUMBERS, _SPLIT = re.compile(r"\b(?:float|int)\(|\bmap\(\s*(?:float|int)\b"), re.compile(r"\.split\(|\bcsv\.reader\(")
 _FILLS = 0.2  # of a row, in a Python loop: then a list that becomes an array there is what the loop fills
 _NUMERIC = ("numpy", "torch", "builtins", "random", "math")
 _OTHER = re.compile(  # weights, and the clock: a loop that waits works on no elements
     r"\.grad\b|parameters\(|\.data\b|state_dict\(|\bparam\w*\b|\btime\.|perf_counter|monotonic|\bsleep\("
 )
 _CONVERTED = re.compile(r"\b(?:\w*[Tt]ensor|array|asarray)\(\s*(\w+)\s*[,)]")
-_GIVES = re.compile(r"\s*((?:[A-Za-z_]\w*\s*,\s*)*[A-Za-z_]\w*)\s*=(?!=)(.*)")
-_OVER = re.compile(r"\s*(?:async\s+)?(?:for\s+(.*?)\s+in\b|while\b).*")
-_BEFORE = re.compile(r"\[\s*\w+\s*-\s*1\s*\]|\b\w+\s*(?:\||\^|<<|>>|%)=")
+_OF_LOOPS = frozenset(one.title for one in BY_COUNT)
 _PYTHON_S = 2.5e-6  # of one, with what it takes to count it: a call of torch takes longer
 Per = Literal["sample", "batch", "iteration"]
 
@@ -133,41 +129,14 @@ def _with_its_loop(line: DrilledLine, lines: Sequence[DrilledLine], text: Text) 
         return line
     fills = re.compile(rf"\b{converted[1]}(?:\.(?:append|extend)\(|\s*\+=|\[[^\]]*\]\s*=(?!=))")
     above = function_above(line.file, line.line, text)
-    loop = [one for one in lines if _is_above(one, line, len(above)) and one.title == ELEMENTS.title]
+    loop = [one for one in lines if _is_above(one, line, len(above)) and one.title in _OF_LOOPS]
     if not any(map(fills.search, above)) or sum(one.share for one in loop) < _FILLS:
         return line
     most = max(loop, key=lambda one: one.share)
     often = f" ({most.runs.often})" if most.runs is not None else ""
     first = f"A Python loop at {code_place(most.file, most.line)}{often} fills its list."
-    return replace(line, title=ELEMENTS.title, how=(first, *ELEMENTS.how))
+    return replace(line, title=most.title, how=(first, *most.how))
 
 
 def _is_above(one: DrilledLine, line: DrilledLine, lines: int) -> bool:
     return one.file == line.file and line.line - lines <= one.line < line.line
-
-
-def of_elements(line: DrilledLine, text: Text) -> Known:
-    """What is written in place of work on one element at a time: a compiled loop, where each turn needs the last.
-
-    Where a line makes numbers of text that it or its loop splits, it is to be done once.
-    """
-    body = body_around(line.file, line.line, text)
-    if _NUMBERS.search(line.text) and any(map(_SPLIT.search, (line.text, *body))):
-        return PARSED
-    name = line.function.rpartition(".")[2]
-    calls_itself = re.search(rf"\b{re.escape(name)}\(", text(line.file, line.line)) if name else None
-    return IN_TURN if calls_itself or _carries(body) else ELEMENTS
-
-
-def _carries(body: Sequence[str]) -> bool:
-    """Whether a turn of a loop reads what the turn before gave a name, or the element before in what it fills."""
-    given, read = set(re.findall(r"[A-Za-z_]\w*", _OVER.sub(r"\1", body[0]))) if body else set[str](), set[str]()
-    for one in body[1:]:
-        code = IN_QUOTES.sub("''", one.partition("#")[0])
-        found = _GIVES.match(code)
-        read |= {*re.findall(r"[A-Za-z_]\w*", found[2] if found else code)} - given
-        names = {*re.findall(r"[A-Za-z_]\w*", found[1])} if found else set()
-        if names & read or _BEFORE.search(code):
-            return True
-        given |= names
-    return False

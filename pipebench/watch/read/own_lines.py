@@ -19,6 +19,7 @@ from pipebench.watch.read.after_model import python_loops
 from pipebench.watch.read.device_idle import in_waits
 from pipebench.watch.read.gather import NO_LOADER, Run
 from pipebench.watch.read.in_loop import FEWEST, enough, keeps_metric, on_host, words_of
+from pipebench.watch.read.known_lines import IN_QUOTES
 from pipebench.watch.read.line_runs import counts_of
 from pipebench.watch.read.lines_around import Text
 from pipebench.watch.read.of_causes import MATTERS, Seen
@@ -39,7 +40,11 @@ _TRAINS = frozenset({
 _OF_METRIC = ("update", "compute", "add", "result", "evaluate")
 _LARGE = 0.3  # of the looks at forward: a line with an operation of torch that is named
 _OPERATIONS = re.compile(r"\b((?:F|torch|nn\.functional)\.(?:\w+\.)*\w+)\(")
-_LAYER = re.compile(r"\bself\.\w+\(|\b(?:model|net)\(")
+_CALLS = re.compile(r"([A-Za-z_]\w*)\s*\(")
+_VIEWS = frozenset({
+    "view", "reshape", "flatten", "size", "dim", "squeeze", "unsqueeze", "transpose", "permute", "contiguous", "detach",
+    "len", "int", "range", "float", "long", "to",
+})  # fmt: skip
 _MOST = 3  # functions, which must be in one file
 
 
@@ -191,9 +196,15 @@ def _operation(seen: Seen, loader: int, text: Text = linecache.getline) -> list[
     for one, count in at.most_common(1):
         written = text(one.file, one.line)
         named = _OPERATIONS.findall(written)
-        if len(named) == 1 and not _LAYER.search(written) and count >= max(_LEAST_OF_CAUSE, _LARGE * looks):
+        if len(named) == 1 and _calls_only(named[0], written) and count >= max(_LEAST_OF_CAUSE, _LARGE * looks):
             return [OwnLines(one.file, one.function, one.line, one.line, named[0], count, min(1.0, count / looks))]
     return []
+
+
+def _calls_only(operation: str, written: str) -> bool:
+    """Whether a line calls this operation, and else what takes no time: another call may be the model's."""
+    called = _CALLS.findall(IN_QUOTES.sub("''", written.partition("#")[0]))
+    return set(called) - {operation.rpartition(".")[2]} <= _VIEWS
 
 
 def _found(seen: Seen, loader: int) -> list[OwnLines]:

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Mapping
 from pipebench.results.drilled import DrilledLine, values_of
 from pipebench.watch.read.drilled import with_known
 from pipebench.watch.read.in_loop import FEWEST, Where
-from pipebench.watch.read.known_arrays import ELEMENTS, IN_TURN, NESTED, PARSED
+from pipebench.watch.read.known_arrays import NESTED
+from pipebench.watch.read.known_elements import BY_COUNT, in_loop
 from pipebench.watch.read.known_lines import Line
 from pipebench.watch.read.known_operations import OPERATIONS
 from pipebench.watch.read.known_table import KNOWN
-from pipebench.watch.read.line_runs import NO_COUNTS, Counts, Place, counts_of, of_elements
+from pipebench.watch.read.line_runs import NO_COUNTS, Counts, Place, counts_of
 from pipebench.watch.read.lines_around import Text, statement_at
 from pipebench.watch.read.of_causes import Seen
 from pipebench.watch.record.own_code import plain_name
@@ -27,7 +28,7 @@ _KNOWN, _MOST = 0.3, 0.5  # of the looks: lines that are known to be slow by the
 _SMALL = 0.05  # of the looks: lines that are not read
 _LIBRARIES = ("numpy", "scipy", "PIL", "cv2", "pandas", "sklearn", "skimage", "torch")
 # title -> what is said of it there
-_EACH = (NESTED, ELEMENTS, IN_TURN, PARSED, *KNOWN)
+_EACH = (NESTED, *BY_COUNT, *KNOWN)
 _OPERATIONS = frozenset(one.title for one in OPERATIONS)
 _ALONE = {one.title: one.alone or one.how for one in _EACH if one.alone or one.anywhere}
 
@@ -109,7 +110,7 @@ def _known(one: LineLooks, text: Text, counts: Counts) -> str:
     title = with_known(line, Line("", "", "", "", "loop"), text).title
     if title in _ALONE or not counts.per_element(line, "iteration", text(one.file, one.line)):
         return title
-    return of_elements(line, text).title
+    return in_loop(line, text).title
 
 
 def _values(one: LineLooks, share: float, counts: Counts) -> dict[str, str | int | float]:

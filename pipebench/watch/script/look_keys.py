@@ -36,6 +36,16 @@ class Look(NamedTuple):
     searches: bool
 
 
+def in_forward(own: OfLoader, loop: Loop, place: Place) -> bool:
+    """Whether a look after a backward is before the next one: where a loop without a loader sums up gradients.
+
+    Until its step, nothing above the line of the model's first call runs again, but for the next part of its batch.
+    """
+    if loop.loader != NO_LOADER or place.torchs or loop.code not in own.model:
+        return False
+    return leaves_after(place.path, own.model) is None
+
+
 def key_of(own: OfLoader, loop: Loop, place: Place, look: Look) -> Key | None:
     """Where a look is counted. None: at training, of which forward is only counted."""
     forward = look.forward

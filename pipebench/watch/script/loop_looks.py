@@ -35,7 +35,7 @@ from pipebench.watch.script.forks import pauses_at_forks
 from pipebench.watch.script.full_collections import FullCollections
 from pipebench.watch.script.helper_threads import at_work_for, makes_batch
 from pipebench.watch.script.look_counts import MOST_PLACES, Key, Loop, OfLoader, PlaceCount, count_line
-from pipebench.watch.script.look_keys import Look, key_of, settle
+from pipebench.watch.script.look_keys import Look, in_forward, key_of, settle
 from pipebench.watch.script.loop_place import Around, Place, loop_of, loops_around, note_last, taking
 from pipebench.watch.script.own_line import OwnLine, innermost_line, line_of_sampler, own_line, works_apart
 from pipebench.watch.script.own_python import placed
@@ -288,7 +288,7 @@ class LoopLooker:
         loop, place = self._found(inner, frame)
         if not again:
             self._elsewhere(loop, place, frames)
-        early = loop is not None and place is not None and not again and self.early(loop.loader)
+        early = loop is not None and place is not None and not again and self._forward(loop, place)
         self._lines = None, None
         if loop is not None and early:
             self._lines = own_line(frame, loop.frame, loop.inside), innermost_line(frame, loop.frame)
@@ -342,10 +342,15 @@ class LoopLooker:
             one.cpu_ns += now - before[2] if self._clock.is_ready() else cpu - before[3]
         return True
 
+    def _forward(self, loop: Loop, place: Place) -> bool:
+        own = self._of.get(loop.loader)
+        again = own is not None and self.trains(loop.loader) and in_forward(own, loop, place)
+        return again or self.early(loop.loader)
+
     def _key(self, loop: Loop, own: OfLoader, place: Place, again: bool) -> Key | None:
         """Where a look is counted. Those that waited for the model are counted as soon as it is known."""
         searches = self._searched < _SEARCH
-        look = Look(self.early(loop.loader), self.trains(loop.loader), again, self._apart, self._lines, searches)
+        look = Look(self._forward(loop, place), self.trains(loop.loader), again, self._apart, self._lines, searches)
         key = key_of(own, loop, place, look)
         if own.waiting and (own.model or not searches):
             settle(own)
@@ -379,7 +384,7 @@ class LoopLooker:
             count_line(own.drawn, line_of_sampler(frame))
             if makes_batch(frame):
                 own.note_helpers(at_work_for(thread, frames))
-        elif not self.early(loop.loader):
+        elif not self._forward(loop, place):
             own.note_later(place, frame, loop.frame, self.trains(loop.loader))
         elif place.models:
             own.note_model(place, frame, loop.frame, self.gradients)

@@ -146,6 +146,24 @@ def test_what_cannot_be_read_counts_as_a_look_without_a_line(tmp_path: Path) -> 
     assert [(one.stage, one.place) for one in reader.found.of[Fetching(1, 7, 1)]] == [(5, None)]
 
 
+@pytest.mark.parametrize(("failures", "told"), [(0, True), (3, True), (4, False)])
+def test_a_stack_that_changed_meanwhile_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int, told: bool
+) -> None:
+    places = iter([ValueError, OSError(errno.EFAULT, "Bad address"), None, None][:failures])
+
+    def own_place(functions: Any) -> Place | None:
+        found = next(places, Place("train.py", "load", 3))
+        if found is not None and not isinstance(found, Place):
+            raise found
+        return found
+
+    monkeypatch.setattr(stacks, "own_place", own_place)
+    reader = _reader_of(_Fixed(4096 + 5 * 32), tmp_path)
+    reader.look()
+    assert [one.place is not None for one in reader.found.of[Fetching(1, 7, 1)]] == [told]
+
+
 def test_looks_become_rarer_and_stay_spread_over_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stacks, "MOST_LOOKS", 8)
     reader = _reader_of(_Fixed(4096 + 5 * 32), tmp_path)

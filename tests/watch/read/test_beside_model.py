@@ -65,8 +65,8 @@ def test_a_line_of_metrics_that_runs_for_each_element_is_what_to_change() -> Non
     assert "Inside, 100 % is eval.py:13 (runs 4,000 times an iteration). Doing it" in said(account)
     move = next_move(move_of_run(None, account.causes, 2.0)) or ""
     assert move.startswith(
-        "Next: change eval.py:13 (metrics, 100 % of this work, runs 4,000 times an iteration) to one operation on "
-        "whole arrays. Python runs it for one element at a time. "
+        "Next: change eval.py:13 (metrics, 100 % of this work, runs 4,000 times an iteration) to work on many "
+        "items at once. Python runs it for one item at a time. "
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from pipebench.render import layout
 from pipebench.render.watch_drilled import drilled
-from pipebench.results.drilled import DrilledLine, DrilledRow
+from pipebench.results.drilled import DrilledLine, DrilledRow, Runs
 from pipebench.results.watched import StageResult
 from pipebench.watch.launch.stacks import Fetching, Look, Looks
 from pipebench.watch.read.decoding import read
@@ -248,6 +249,19 @@ def test_a_narrow_page_keeps_the_whole_line_number(
     row = DrilledRow(1, "Clips.__getitem__", "getitem", 0.98, 100, 0, (line,))
     shown = layout.text([drilled(row, full=False)], width=width)
     assert f":1234){told}" in shown and " 90 %" in shown
+
+
+def test_the_text_of_a_line_matters_more_than_how_often_it_runs() -> None:
+    text = "j = random.choice(pool); pool.remove(j); wrong.append(j)"
+    line = DrilledLine("/home/me/pairs.py", "Pairs.__getitem__", 23, "", text, 90, 0.9, 0.8, 1.0)
+
+    def shown(runs: Runs, width: int) -> str:
+        row = DrilledRow(1, "Pairs.__getitem__", "getitem", 0.98, 100, 0, (replace(line, runs=runs),))
+        return layout.text([drilled(row, full=False)], width=width)
+
+    assert "(pairs.py:23), runs 20 times a sample: j = random.choice" in shown(Runs(20, "sample"), 140)
+    assert "(pairs.py:23), 20×: j = random.choice…" in shown(Runs(20, "sample"), 80)
+    assert "(pairs.py:23), more than 19,000×: j" in shown(Runs(19_481, "batch", "more than"), 80)
 
 
 def _teller(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Teller, StageTimer, list[bool]]:

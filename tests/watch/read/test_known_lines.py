@@ -65,6 +65,16 @@ KNOWN = [
     ("wave, rate = librosa.load(path, sr=16000)", "librosa.load", "signals at the rate of training"),
     ("x = self.scaler.transform(row[None])[0]", "sklearn.wrapped", "whole tables for scikit-learn"),
     ("items = ast.literal_eval(self.items[i])", "ast.literal_eval", "texts parsed once"),
+    ("x = json.loads(self.lines[i])", "json.loads", "texts parsed once"),
+    ("boxes = json.load(open(f'{self.root}/{i}.json'))", "json.load", "texts parsed once"),
+    ("logger.debug('item %d', i)", "logging.Logger.debug", "fewer log records"),
+    ("for k in range(20): log.info('item %d', i)", "logging.Logger.info", "fewer log records"),
+    ("x = np.load(PATH)['x']", "numpy.NpzFile.__getitem__", "the file read once"),
+    ("x = self.x if KEPT else np.load(self.path, allow_pickle=True)['x']", "", "the file read once"),
+    ("keys = KEYS if KEPT else sorted(self.keys)", "", "items sorted once"),
+    ("order = np.argsort(self.scores)", "numpy.argsort", "items sorted once"),
+    ("names = sorted(list(self.table.keys()))", "", "items sorted once"),
+    ("known = set(self.items)", "", "a set or list made once"),
     ("day = datetime.strptime(self.days[i], '%Y-%m-%d')", "_strptime._strptime_datetime", "dates parsed once"),
     ("x = self.data['x'][i]", "numpy.NpzFile.__getitem__", "arrays taken out of the archive once"),
     ("x = f['images'][i]", "h5py.Dataset.__getitem__", "chunks that hold what a sample reads"),
@@ -116,9 +126,6 @@ SILENT = [
     ("mine = frame[frame['user'] == user]", FRAME),  # a frame of this sample
     ("mine = self.visits[self.places[user]]", FRAME),
     ("mine = frame.loc[frame['user'] == user]", "pandas.new_method"),
-    ("boxes = json.load(open(self.paths[i]))", "json.load"),  # a file for each sample
-    ("boxes = json.load(open(path))", "json.load"),
-    ("boxes = json.load(open(f'{self.root}/{i}.json'))", "json.load"),
     ("boxes = pickle.load(self.file)", ""),  # the next object of an open file
     ("self.boxes = json.load(open(self.path))", "json.load"),  # kept
     ("for chunk in pd.read_csv(self.path, chunksize=1000):", "pandas.TextFileReader.__next__"),
@@ -132,9 +139,6 @@ SILENT = [
     ("rows = db.execute('SELECT a FROM t').fetchall()", ""),
     ("db.execute('INSERT INTO t SELECT a FROM u WHERE b = ?', (i,))", ""),
     ("x = decode(db.execute('SELECT a FROM t WHERE b = ?', (i,)).fetchone())", ""),  # which of both is not known
-    ("x = json.loads(self.lines[i])", "json.loads"),
-    ("x = json.loads(open(self.paths[i]).read())", "json.loads"),
-    ("x = json.loads(Path(path).read_text())", "json.loads"),
     ("mine = frame.query('user == 3')", "pandas.DataFrame.query"),  # of this sample
     ("for name, part in self.visits.groupby('user'):", "pandas.DataFrame.groupby"),
     ("wrong = np.random.choice(N, size=4, p=self.probs[label])", ""),  # others for each sample
@@ -147,6 +151,12 @@ SILENT = [
     ("near = sorted(range(n), key=d.__getitem__)", ""),  # all of them
     ("near = sorted(range(n), key=lambda j: distance(a, j))[:k]", ""),  # the distance takes the time
     ("near = sorted(names)[:k]", ""),
+    ("self.keys = sorted(self.names)", ""),  # kept
+    ("keys = sorted(self.names[i])", ""),
+    ("known = set(self.items[i])", ""),
+    ("self.log.debug = i", ""),
+    ("x = log.info(i)", ""),  # no look found it there
+    ("x = np.load(self.paths[i])['x']", "numpy.NpzFile.__getitem__"),
     ("item = self.buffer.pop()", ""),
     ("y = self.spline(x)", "scipy._Interpolator1D.__call__"),
     ("y = interp1d(self.axis, signal.detrend(x))(AXIS)", "scipy.detrend"),
@@ -155,7 +165,6 @@ SILENT = [
     ("lam = self.beta.sample()", "torch.Beta.sample"),
     ("font = ImageFont.truetype(self.fonts[i], 20)", "PIL.truetype"),
     ("x = np.load(self.paths[i])[0]", "numpy.load"),
-    ("x = np.load(self.path)['images']", "numpy.load"),  # an archive
     ("x = opened['x'][i]", "numpy.NpzFile.__getitem__"),  # one of this sample
     ("volume = nib.load(path).get_fdata()", "nibabel.DataobjImage.get_fdata"),
     ("volume = nib.load(path).get_fdata()[None]", "nibabel.DataobjImage.get_fdata"),
@@ -249,8 +258,8 @@ def test_of_another_object_than_the_dataset_an_attribute_may_differ_for_each_sam
 
 def test_names_of_the_function_stand_for_what_they_are() -> None:
     assert _title("boxes = json.load(f)", "json.load", WITH) == "the file read once"
-    assert _title("boxes = json.load(f)", "json.load", "with open(self.paths[i]) as f:") is None
-    assert _title("boxes = json.load(f)", "json.load") is None
+    assert _title("boxes = json.load(f)", "json.load", "with open(self.paths[i]) as f:") == "texts parsed once"
+    assert _title("boxes = pickle.load(f)", "", "with open(self.paths[i]) as f:") is None
     assert _title("mine = df[df['user'] == user]", FRAME, "df = self.visits") == "rows found without comparing a column"
     assert _title("mine = df[df['user'] == user]", FRAME, "df = self.visits\ndf = df.dropna()") is None
 

@@ -10,7 +10,8 @@ from pipebench.render.watch_drilled import drilled
 from pipebench.render.watch_verdict import known_line
 from pipebench.results.drilled import DrilledLine, DrilledRow, Runs
 from pipebench.watch.read.gather import Process, Run, ShownTime
-from pipebench.watch.read.known_arrays import ELEMENTS, OF_LISTS
+from pipebench.watch.read.known_arrays import OF_LISTS
+from pipebench.watch.read.known_elements import CODES, ITEMS
 from pipebench.watch.read.line_runs import Counts, Place, counts_of, with_runs
 from pipebench.watch.read.slow_line import slow_line
 from pipebench.watch.record.lines import LoaderFound, ProcessStarted
@@ -68,7 +69,7 @@ def test_the_mean_of_all_that_were_counted_and_the_sum_of_the_parts_of_an_iterat
 def test_a_line_that_runs_for_each_element_is_told_with_what_is_written_instead() -> None:
     (line,) = _rows(_run(_counted("sample", 6000)), _line())
     assert known_line(line).startswith(
-        "change data.py:4 (Genes.encode, runs 6,000 times a sample) to one operation on whole arrays. Python runs it"
+        "change data.py:4 (Genes.encode, runs 6,000 times a sample) to codes looked up once. Python looks up "
     )
     row = DrilledRow(1, "encode", "getitem", 1.0, 9, 0, (line,))
     assert "runs 6,000 times a sample: code = " in drilled(row, full=True).rows[0][0]
@@ -109,7 +110,7 @@ def test_what_runs_once_for_each_sample_of_a_batch_is_not_work_on_elements(
 def test_a_list_that_becomes_an_array_belongs_to_the_loop_that_fills_it() -> None:
     run, becomes = _run(_counted("sample", 6000)), _line(6, 0.6, title=OF_LISTS, how=("Keep arrays.",))
     first, second = _rows(run, _line(share=0.3), becomes)
-    assert second.title == first.title == ELEMENTS.title
+    assert second.title == first.title == CODES.title
     assert second.how[0] == "A Python loop at data.py:4 (runs 6,000 times a sample) fills its list."
     _, second = _rows(run, _line(share=0.1), becomes)
     assert second.title == OF_LISTS
@@ -121,7 +122,7 @@ def test_a_line_of_a_loop_is_known_by_how_often_it_runs() -> None:
     line = LineLooks(DATA, "confusion", 4, "", 40)
     counts = counts_of(_run(_counted("iteration", 4096, "after")), 1)
     found = slow_line([line], counts, lambda file, at: "")
-    assert (found["title"], found["runs"], found["runs_sure"]) == (ELEMENTS.title, 4096, "")
+    assert (found["title"], found["runs"], found["runs_sure"]) == (ITEMS.title, 4096, "")
     slow = Runs(4096, "iteration", each_s=1.0)
     rare: Any = {"sample": {}, "batch": {}, "iteration": {Place(DATA, 4): slow}}
     assert "title" not in slow_line([line], Counts(rare, 1.0), lambda file, at: "")

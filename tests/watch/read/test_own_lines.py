@@ -179,6 +179,9 @@ def test_a_metric_counts_whatever_it_calls(function: str, is_one: bool) -> None:
         ("big = F.interpolate(x[:, None], scale_factor=8)", 20, ""),
         ("x = self.layer(F.relu(x))", 40, ""),
         ("x = F.relu(F.pad(x, 2))", 40, ""),  # which of them is not known
+        ("loss = F.cross_entropy(compiled(x), y)", 40, ""),
+        ("loss = F.mse_loss(x, y); loss.backward()", 40, ""),
+        ("loss = F.cross_entropy(x.view(-1, 9), y.flatten())  # of all(y)", 40, "→ F.cross_entropy"),
         ("x = x + 1", 40, ""),
     ],
 )

@@ -184,3 +184,21 @@ def test_a_task_is_kept_weakly(looker):
 
     task = asyncio.run(train())
     assert task is not None and task() is None
+
+
+def test_each_part_of_a_batch_has_its_own_forward_until_the_step(looker):
+    """Gradients are summed up over several backwards, and what comes before each is no work after training."""
+    at_work, model = seen_from_outside(looker.of), Model()
+    looker.of.trains = lambda loader: True
+    for turn in range(4):
+        for part in range(3):
+            looker.of.early = lambda loader, part=part: part == 0
+            _computed(at_work)
+            if turn:
+                model(at_work)
+        _computed(at_work)  # before the step, as what clips gradients
+        looker.of.stepped(0)
+    looker.of.early = lambda loader: True
+    looker.of.write()
+    assert _counts(looker) == (9, 0, 9)
+    assert sum(one.looks for line in looker.written for one in line.places if not one.early) == 3
