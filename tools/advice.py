@@ -263,7 +263,7 @@ def _plain(planted: Planted, script: Path, arguments: Sequence[str], variables: 
     """The seconds of a plain run with these variables."""
     if planted.variables:
         return _printed(_fresh([os.fspath(script), *arguments], variables)[0])
-    if variables:
+    if variables or planted.sets_variables:
         return _fresh([os.fspath(script), *arguments], variables)[1] - _imports_s()
     return _seconds(script, arguments, planted.whole)
 

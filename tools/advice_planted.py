@@ -47,6 +47,11 @@ class Planted:
         """Whether the seconds of a whole run count."""
         return bool(self.epochs)
 
+    @property
+    def sets_variables(self) -> bool:
+        """Whether the best change sets variables of the environment: libraries read them when they are loaded."""
+        return any("os.environ" in new for _, new in self.replaced)
+
     def written_by_hand(self, remedy: str) -> bool:
         """Whether the author of the script wrote this change: then what `advise` prints does not run."""
         return remedy == self.by_hand != "" or remedy in self.by_author

@@ -31,7 +31,8 @@ _PARTS: tuple[Part, ...] = ("wait", "before", "after")
 class LinesOfLoops:
     """Counts in the loops of the main thread, with its `counter`.
 
-    `asked_ns` is when `begin` is to be called next, or later.
+    `asked_ns` is when `begin` is to be called next, or later. `looking`: what looks at calls now, in an iteration with
+    this number and in this thread.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -43,16 +44,12 @@ class LinesOfLoops:
         self._due_ns: dict[tuple[int, Part], list[int]] = {}  # when each part is to be counted, or later
         self._calls: dict[int, RepeatedCalls] = {}
         self._calls_ns: dict[int, int] = {}  # when they are to be looked at, or later
-        self._looking: tuple[RepeatedCalls, int, int] | None = None  # in an iteration with this number, in this thread
+        self.looking: tuple[RepeatedCalls, int, int] | None = None
         recording.before_stop.append(self.stop)
         _present[:] = [weakref.ref(self)]
         if not _at_forks:
             _at_forks.append(True)
             os.register_at_fork(after_in_child=_ends_in_child)
-
-    @property
-    def begun(self) -> bool:
-        return self.counter.begun or self._looking is not None
 
     def begin(self, loader: int, part: Part, turn: int, now: int, model: bool) -> None:
         """Begins to count if it is time. `model`: the model runs before `stop` is called, or may do so."""
@@ -60,7 +57,7 @@ class LinesOfLoops:
             due_ns = [now + _FIRST_NS + one * _AGAIN_NS for one in range(_TIMES)]
             self._due_ns |= {(loader, one): [*due_ns] for one in _PARTS}
         due = self._due_ns[loader, part]
-        if turn < _FEWEST or self.begun:
+        if turn < _FEWEST or self.counter.begun or self.looking is not None:
             pass
         elif due and now >= due[0]:
             if model and compiled():
@@ -81,8 +78,8 @@ class LinesOfLoops:
         """Ends it. Called each time that another part of an iteration begins, in any thread."""
         if self.counter.begun:
             self._recording.guarded("counting lines", self._end)
-        if self._looking is not None and self._looking[2] == get_ident():
-            (calls, turn, _), self._looking = self._looking, None
+        if self.looking is not None and self.looking[2] == get_ident():
+            (calls, turn, _), self.looking = self.looking, None
             calls.ends(turn, ())
 
     def _look_at_calls(self, loader: int, turn: int, now: int) -> None:
@@ -92,13 +89,13 @@ class LinesOfLoops:
             return
         self._calls_ns[loader] = now + _CALLS_NS
         if not compiled() and _only_computes() and calls.begins():
-            self._looking = calls, turn, get_ident()
+            self.looking = calls, turn, get_ident()
 
     def in_child(self) -> None:
         """Looks at nothing in a process that was forked meanwhile."""
         self.counter.end()
-        if self._looking is not None:
-            self._looking = None
+        if self.looking is not None:
+            self.looking = None
             sys.setprofile(None)
 
     def _end(self) -> None:

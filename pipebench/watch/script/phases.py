@@ -252,7 +252,7 @@ class LoopPhases:
         `model`: in that part, the model may run. None: the loop has ended.
         """
         here, counts = self.here, self.line_counts
-        if counts.begun:
+        if counts.counter.begun or counts.looking is not None:
             counts.stop()
         if part and here.main and here.mark >= counts.asked_ns and self.recording.on:
             self.recording.guarded("counting lines", counts.begin, this.loader, part, this.turn, here.mark, model)

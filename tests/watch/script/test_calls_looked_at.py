@@ -96,7 +96,7 @@ def test_no_profile_function_is_left_in_a_fork(looked: Looked) -> None:
         if sys.getprofile() is not None:
             child = os.fork()
             if not child:
-                os._exit(3 if sys.getprofile() is None and not looked.lines.begun else 4)
+                os._exit(3 if sys.getprofile() is None and looked.lines.looking is None else 4)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
 
     looked.turns(60, forks)
