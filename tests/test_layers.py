@@ -67,7 +67,7 @@ HOUSE = {
     "given_by_each in_vain "
     "small_batches torch_threads after_model own_lines small_steps beside_model untrained loop_causes "
     "helped without_workers warming slower_steps frozen_modules checkpointing computed_again "
-    "busy_threads causes notes summary "
+    "busy_threads causes agreeing notes summary "
     "one_of_ranks "
     "kept_steps rank_pace ranks rank_groups hang programs merged",
     "watch.log.sinks": "csv jsonl tensorboard wandb",

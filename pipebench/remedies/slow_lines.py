@@ -1,8 +1,8 @@
 """Lines of the user's samples that other people's programs are slow by: what `watch` knows of them, as an advice.
 
-What such a line takes is measured by looks at the stack; how much of it the other way saves is not, so its prediction
-is the most that it can bring. But where threads of torch wait for cores that the workers use, training gets faster,
-too, and nobody knows by how much. Not tried: `advise` changes no code of the dataset.
+What such a line takes is estimated by looks at the stack; how much of it the other way saves is not. So its prediction
+is about the most that it can bring. But where threads of torch wait for cores that the workers use, training gets
+faster, too, and nobody knows by how much. Not tried: `advise` changes no code of the dataset.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if predicted < TRY_FROM:
         return None
     return Change(
-        "slow_lines", {}, f"{share:.0%} of a sample's time", predicted=predicted, title=title, how=how,
-        at=at, of_script=True, or_more=seen.training_gains_too, frees=share,
+        "slow_lines", {}, "written by hand", predicted=predicted, title=title, how=how,
+        at=at, of_script=True, about=True, or_more=seen.training_gains_too, frees=share,
     )  # fmt: skip
 
 

@@ -135,7 +135,8 @@ def _larger(advice: Advice) -> str:
     found = advice.larger
     if found is None:
         return ""
-    what = sentence_case(named(found.change))
+    what = named(found.change)
+    what = f"A change to {what}" if what.startswith("no ") else sentence_case(what)
     of = "the run" if found.change.of_run else "the loops"
     return f"{what} could make {of} {found.change.limit} as fast (predicted, not tried). "
 
@@ -308,7 +309,7 @@ def _writing(advice: Advice, watched: WatchResult | None) -> Iterator[Part]:
     chosen = advice.followed
     first = list(of_script(advice.larger.change)) if advice.larger is not None else []
     if chosen is None:
-        more = [*first, *patched(advice.patch)]
+        more = [*first, *patched(advice.patch, by_hand=bool(first))]
         yield from ["", *more] if more else []
         return
     place = f"{short(advice.file)}:{advice.line}" if advice.file else "where the script makes its loader"

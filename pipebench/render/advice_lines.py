@@ -47,11 +47,13 @@ def in_library(change: Change, made_by: str, words: str, file: str, line: int) -
         yield f"  {f'{alone} to {value!r}' if whole == text and alone != name else whole}"
 
 
-def patched(patch: Patch | None) -> Iterator[str]:
-    """Where the patch is, or why there is none, if one was asked for."""
+def patched(patch: Patch | None, by_hand: bool = False) -> Iterator[str]:
+    """Where the patch is, or why there is none, if one was asked for. `by_hand`: there is a change without one."""
     if patch is None:
         return
-    if patch.reason:
+    if patch.reason == "no-change" and by_hand:
+        yield "No patch can be written for this change: make it by hand."
+    elif patch.reason:
         yield f"No patch was written. {_WHY[patch.reason]}"
     else:
         rest = ", but not all of this change: write the rest by hand" if patch.partly else ""

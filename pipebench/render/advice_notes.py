@@ -101,9 +101,13 @@ def of_discarding(advice: Advice) -> list[Sparing]:
 
 
 def otherwise(watched: WatchResult | None) -> str:
-    """What comes next where trials brought nothing: the move of the watched part, if trials cannot make it."""
+    """What comes next where trials brought nothing: the move of the watched part, if trials cannot make it.
+
+    They try some ways to make a stage cheaper: others are left for the user.
+    """
     move = watched.next_move if watched is not None else None
-    told = next_move(move) if move is not None and move.action not in TRIED else None
+    left = move is not None and (move.action not in TRIED or move.action == "make-stage-cheaper")
+    told = next_move(move) if left else None
     again = f"pipebench watch --full {fitting(watched.started) if watched is not None else ''}".strip()
     return told or f"Then: `{again}` shows which stage takes the time."
 
@@ -140,7 +144,8 @@ def causes(advice: Advice, watched: WatchResult) -> list[Sparing]:
 
     Where a change is named, the first one goes before the rows of where time went; else it is what there is to say.
     """
-    said = watch_account.causes(watched, of="watched")
+    gains = advice.followed is not None or advice.larger is not None or (advice.most or 1.0) >= _WAITS
+    said = watch_account.causes(watched, of="watched", nothing=not gains)
     told: list[Part] = [_as_tried(one.text if isinstance(one, Line) else one, advice) for one in said]
     late = WENT - 1 if advice.followed is not None else WENT + 1
     first = told[:1] if _saves_more(advice, watched) else [Spare(tuple(told[:1]), late)]

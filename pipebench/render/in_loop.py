@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipebench.results.account import LITTLE
+from pipebench.results.account import IN_VAIN, LITTLE
 from pipebench.results.drilled import runs_of
 from pipebench.units import called_at, code_place, counted, percent, printable, seconds
 
@@ -70,6 +70,14 @@ def full_collections(values: Any, saved_s: float, part: str) -> str:
     )
 
 
+def stage_named(values: Any) -> str:
+    """The largest stage of loading, behind a sentence."""
+    if "stage" not in values:
+        return ""
+    kind = "read + decode" if values["includes_read"] else values["kind"]
+    return f"; {percent(values['stage_share'])} of loading is {values['stage']} ({kind})"
+
+
 def helped(values: Any) -> str:
     """The sentence on threads of the script's own that make the samples; "" if there are none."""
     if "helper" not in values:
@@ -95,6 +103,15 @@ def slow_loading(values: Any) -> str:
             f"{saved} (not tried)."
         )
     return f"{said}. A change to {values['slow_title']} could save about {saved} (not tried)."
+
+
+def cheaper_samples(values: Any, saved_s: float) -> str:
+    """What helps where workers do not; a line that is known to be slow has been named."""
+    said = f" Workers {'would hardly help' if values[IN_VAIN] == 'hardly' else 'are not certain to help'}."
+    if "slow_line" in values and "slow_where" not in values:
+        return said
+    ways = "Cheaper samples, or all of a batch at once (__getitems__)," if values["at_once"] else "Cheaper samples"
+    return f"{said} {ways} could save up to {seconds(saved_s)} (predicted, not tried)."
 
 
 def preparing(values: Any, part: str) -> str:

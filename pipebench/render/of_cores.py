@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipebench.render.in_loop import stage_named
 from pipebench.render.of_passes import saving
 from pipebench.render.worker_moves import MANY_CORES, SOME_CORES
 from pipebench.results.account import Cause
-from pipebench.units import counted, percent, printable, seconds
-
-
-def stage_named(values: Any) -> str:
-    """The largest stage of loading, behind a sentence."""
-    if "stage" not in values:
-        return ""
-    kind = "read + decode" if values["includes_read"] else values["kind"]
-    return f"; {percent(values['stage_share'])} of loading is {values['stage']} ({kind})"
+from pipebench.units import counted, printable, seconds
 
 
 def compete(one: Cause, values: Any, part: str) -> str:

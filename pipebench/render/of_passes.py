@@ -11,6 +11,8 @@ from pipebench.render.watch_notes import keeps_graphs
 from pipebench.results.account import LITTLE, Cause
 from pipebench.units import code_place, counted, percent, printable, seconds
 
+_NEARLY_ALL = 0.9  # of what faster loading saves: workers alone
+
 
 def saving(one: Cause, change: str, how_sure: str = "about") -> str:
     if not one.saving_s:
@@ -134,16 +136,28 @@ def validation(one: Cause, values: Any, part: str) -> str:
             f" Besides loading, a sample takes {seconds(values['sample_s'])} there, and {seconds(values['trained_s'])} "
             f"in training. Larger batches could save about {seconds(values['larger_s'])} (predicted, not tried)."
         )
-    said += in_loop.in_validation(values) + _less_often(values)
-    if (waits := values.get("waits_s", 0.0)) >= LITTLE * one.s > 0:
-        how = f", as by workers for loader {one.loader}" if values.get("workers") == 0 else ""
-        said += f" Up to {seconds(waits)} of that could be saved by faster loading{how} (predicted, not tried)."
+    waits, seldom = values.get("waits_s", 0.0), _less_often(values)
+    loading = _of_loading(one, values, waits) if waits >= LITTLE * one.s > 0 else ""
+    first = waits >= values.get("seldom_s", 0.0)
+    said += in_loop.in_validation(values) + (loading + seldom if first else seldom + loading)
     if "graphs" in values:
         said += f" Their {keeps_graphs('them')}"
     if "kept" in values:
         said += " Training takes no batch from a loader. If it uses these, take them from the loader in the training "
         said += "loop: then workers make them meanwhile."
     return said
+
+
+def _of_loading(one: Cause, values: Any, waits: float) -> str:
+    """What faster loading saves there, with the row and the line that take most of it."""
+    row = "" if "apart_s" in values else in_loop.stage_named(values).replace("; ", " ", 1)
+    said = f"{f'{row}.' if row else ''}{'' if 'apart_s' in values else in_loop.slow_loading(values)}"
+    workers = values.get("by_workers_s", waits)
+    how = f", as by workers for loader {one.loader}" if values.get("workers") == 0 else ""
+    if workers < _NEARLY_ALL * waits:
+        more = f" {seconds(workers)} of it by workers for loader {one.loader}" if workers >= LITTLE * one.s else ""
+        how = f" and cheaper samples,{more}" if more else " and cheaper samples"
+    return f"{said} Up to {seconds(waits)} of that could be saved by faster loading{how} (predicted, not tried)."
 
 
 def _less_often(values: Any) -> str:

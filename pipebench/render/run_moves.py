@@ -107,7 +107,7 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
     ),
     "load-validation-faster": lambda move: (
         f"load the batches of the loops that do not train ({_loader_at(move)}) faster, "
-        f"{'with more workers or a cheaper stage' if move.workers else 'with workers'}"
+        f"{'with more workers or a cheaper stage' if move.workers else 'with workers or cheaper samples'}"
     ),
     "validate-in-larger-batches": lambda move: (
         f"raise {setting('batch_size', move.made_by)} for the loops that do not train ({_loader_at(move)}), as far as "

@@ -93,7 +93,7 @@ def _all_stages(result: WatchResult, full: bool) -> list[Part]:
     if full:
         inside = watch_drilled.all_drilled(result, set(tables), full=True)
         return [*tables.values(), *([f"  {_STAGE_TABLE}"] if tables else []), *inside]
-    main = result.verdict.loader
+    main = _loader_to_change(result)
     loader = main if main in tables else next(iter(tables), None)
     if loader is None:
         return []
@@ -103,6 +103,13 @@ def _all_stages(result: WatchResult, full: bool) -> list[Part]:
     if result.account is not None:  # it has the lines; the table is behind --full
         shown, more = [_stages_line(loader, [one for one in result.stages if one.loader == loader])], []
     return [*shown, *more, *watch_drilled.all_drilled(result, {loader}, full=False)]
+
+
+def _loader_to_change(result: WatchResult) -> int | None:
+    """The loader whose stages are shown: that of the verdict, or one that is to load faster where nothing trains."""
+    move = result.next_move
+    elsewhere = move is not None and move.action == "load-validation-faster"
+    return move.loader if move is not None and elsewhere else result.verdict.loader
 
 
 def _reads(result: WatchResult, full: bool) -> list[Sparing]:

@@ -15,6 +15,7 @@ from pipebench.units import percent, printable, seconds, seconds_scale
 _BAR = 16  # columns
 _ROWS = 5
 _FEW_ROWS = 3  # where the page has more to say
+_SHORT = 0.1  # of the run: loops of which nothing can be worth a change, whatever they wait
 _SMALLEST = 0.01  # of the run; smaller rows are shown as one
 
 # the rows of the short table, each with the codes of an account that it holds
@@ -76,16 +77,17 @@ _COULD, _COULD_STILL = " could save about ", " could still save about "
 _RUNS, _WATCHED = "run's", "watched"
 
 
-def causes(result: WatchResult, of: str = _RUNS) -> list[Part]:
+def causes(result: WatchResult, of: str = _RUNS, *, nothing: bool = True) -> list[Part]:
     """The sentences about the whole run, first what could save most; none if the verdict on the loop comes first.
 
-    `of` is what was recorded: of a part of a run, "watched".
+    `of` is what was recorded: of a part of a run, "watched". Without `nothing`, it is not said that nothing is worth a
+    change.
     """
     account, begins = result.account, beginning(result)
     if account is None:
         return []
     said = list(_cut_short(result, account))
-    said += [_nothing(account)] if begins.nothing else []
+    said += [_nothing(account)] if begins.nothing and nothing else []
     small = small_beside(account)
     for one in begins.causes:
         if one.code in SENTENCES:
@@ -124,7 +126,9 @@ def _cut_short(result: WatchResult, account: Account) -> Iterable[str]:
 def _nothing(account: Account) -> str:
     lost = _not_recorded_s(account)
     what, part = ("that was recorded ", f", of which {seconds(lost)} were not recorded") if lost else ("", "")
-    return f"Nothing {what}in the loops of this run, {seconds(account.wall_s)} long{part}, is worth a change."
+    short = account.loops_s < _SHORT * account.wall_s
+    took = f": its loops took {seconds(account.loops_s)}" if short else ""
+    return f"Nothing {what}in the loops of this run, {seconds(account.wall_s)} long{part}, is worth a change{took}."
 
 
 def _sentence(one: Cause, account: Account, of: str) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 
 from pipebench.render import in_loop, of_cores, of_passes, of_training, reads, worker_moves
 from pipebench.render.frameworks import setting
-from pipebench.render.of_cores import stage_named
+from pipebench.render.in_loop import stage_named
 from pipebench.render.of_passes import living_on, saving
 from pipebench.render.watch_notes import left_on
-from pipebench.results.account import LITTLE, Cause
+from pipebench.results.account import IN_VAIN, LITTLE, Cause
 from pipebench.units import counted, lasting, percent, seconds, size
 
 _WORTH = 0.05  # of making batches: what workers may save of it
@@ -89,12 +89,15 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
         return f"{made} {worker_moves.OWN_PROCESSES}"
     if "starts" in values:
         longer = f" Workers that start in each of its {values['passes']:,} passes would take longer than they save."
-        return made + longer + in_loop.slow_loading(values) + saving(one, "Faster loading")
+        return made + longer + in_loop.slow_loading(values) + saving(one, "Faster loading", "up to")
     if "by_thread" in values:
         return (
             f"Waiting for batches took {part}: loader {one.loader} has no workers, and one thread beside the loop "
             f"makes them{stage_named(values)}." + saving(one, more, "up to") + in_loop.shared(values)
         )
+    known = in_loop.helped(values) + reads.said(values) + in_loop.slow_loading(values)
+    if IN_VAIN in values:
+        return f"{made}{known}{in_loop.cheaper_samples(values, one.saving_s)}"
     saved = float(values.get("workers_s", one.saving_s or 0.0))
     threads, cores = values.get("to_threads"), values.get("usable_cores", 0)
     fewer = "" if threads is None else f"{int(cores)} - num_workers" if threads > 1 else "1"
@@ -105,9 +108,7 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
     )
     return (
         made
-        + in_loop.helped(values)
-        + reads.said(values)
-        + in_loop.slow_loading(values)
+        + known
         + (f"{by_workers} (predicted, not tried)." if saved >= _WORTH * one.s else "")
         + in_loop.shared(values)
     )

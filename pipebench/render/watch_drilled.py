@@ -87,7 +87,7 @@ def all_drilled(result: WatchResult, loaders: set[int], *, full: bool) -> list[P
     said = {move.title} if move is not None else set()
     made: list[Part] = []
     for row in result.drilled:
-        if row.loader in loaders:
+        if row.loader in loaders and row.lines:
             made += [drilled(row, full=full), *_known(row, said)[: None if full else 1]]
     known_by = {most.needless for row in result.drilled for most in _slow(row, said).values()}
     known_by |= {move.needless} if move is not None else set()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pipebench.render.run_moves import IN_WORKERS, OF_RUN, at, cheaper_hand_off, fewer_tensors
 from pipebench.render.started import fitting
 from pipebench.render.worker_moves import DIVIDE, OF_WORKERS, OPEN_FIRST, shortly, why_no_worker
+from pipebench.results.beginning import beginning
 from pipebench.results.drilled import DrilledLine
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import ONE_OF_RANKS, Verdict, WatchResult
@@ -264,10 +265,10 @@ def _first_move(move: NextMove) -> str | None:
         return f"Next: {OPEN_FIRST if move.kept_open else ''}{OF_WORKERS[move.action](move)}{divided}"
     if move.action == "make-hand-off-cheaper":
         return cheaper_hand_off(move)
-    return (
-        f"Next: make {printable(move.stage or '')} cheaper; it takes {seconds(move.stage_s or 0.0)} of the "
-        f"{seconds(move.sample_s or 0.0)} of a sample. {why_no_worker(move)}"
-    )
+    part = f"{seconds(move.stage_s or 0.0)} of the {seconds(move.sample_s or 0.0)} of a sample. {why_no_worker(move)}"
+    if move.stage in _AT_ONCE and move.asks_for_each:
+        return f"Next: {_AT_ONCE[move.stage]} {part}"
+    return f"Next: make {printable(move.stage or '')} cheaper; it takes {part}"
 
 
 _NEW_WORKERS = ("load-validation-faster", "prepare-in-workers")  # moves that may bring workers besides
@@ -278,6 +279,14 @@ _KNOWN = (
     "compute-in-float32", "compute-what-counts", "keep-activations", "compile-less",
     "compute-once", "fill-first",
 )  # fmt: skip
+# a row of torch's own code for single samples -> how it takes a batch
+_AT_ONCE = {
+    "fetch": "let the dataset give the samples of a batch at once (__getitems__): to ask for each takes",
+    "TensorDataset.__getitem__": (
+        "give TensorDataset the indices of a batch at once: DataLoader(dataset, sampler=BatchSampler(sampler, "
+        "batch_size, False), batch_size=None). One by one, they take"
+    ),
+}
 # what `pipebench advise` tries on the running training
 TRIED = {
     "set-num-workers", "raise-num-workers", "lower-num-workers", "make-stage-cheaper", "make-hand-off-cheaper",
@@ -335,7 +344,7 @@ def _of_judged(result: WatchResult, own: str | None, of_command: bool) -> str | 
         return None
     if found.limit == "training":
         return "Then: `pipebench syncs MODULE:STEP` lists the lines where training waits for the device."
-    if result.bound is None and not of_command and own is not None:
+    if result.bound is None and not (of_command or beginning(result).nothing) and own is not None:
         bound = f"`pipebench watch --bound --yes-discard-weights {own}`"
         return f"Then: {bound} measures how much faster training could be. It spoils the weights."
     return None

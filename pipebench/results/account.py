@@ -48,6 +48,8 @@ class AccountRow:
     passes: int | None = None
 
 
+IN_VAIN = "in_vain"
+"""A value of batches that are made inside the loop: workers "hardly" help, or are "unsure" to; cheaper samples do."""
 LITTLE = 0.01  # of a cause: less of it is no saving that is told
 
 

@@ -93,7 +93,8 @@ class Change:
     its gain differs between runs, where that is more than usual: the standard deviation of the gain's logarithm.
     `parts` are what the user writes for several changes in one; those without a place come first. `or_more`:
     `predicted` is no limit, because the change also frees cores that training waits for; `frees` is the share of the
-    workers' time that it can save. `of_run`: `predicted` is of all that a run repeats, also between its loops.
+    workers' time that it can save. `of_run`: `predicted` is of all that a run repeats, also between its loops. `about`:
+    `predicted` rests on looks at stacks, so it may be somewhat more.
     """
 
     remedy: str
@@ -126,12 +127,13 @@ class Change:
     or_more: bool = False
     frees: float = 0.0
     of_run: bool = False
+    about: bool = False
 
     @property
     def limit(self) -> str:
         """`predicted` in words, where nothing was tried."""
         most = f"{self.predicted or 1.0:.2f}×"
-        return f"about {most} or more" if self.or_more else f"at most {most}"
+        return f"about {most} or more" if self.or_more else f"{'about' if self.about else 'at most'} {most}"
 
     @property
     def promise(self) -> float | None:

@@ -84,7 +84,7 @@ def test_lines_of_one_kind_count_together_and_the_largest_kind_comes_first():
 def test_beside_threads_that_wait_for_the_cores_of_workers_it_is_no_limit():
     line = ("row = self.frame.iloc[index]", 0.9)
     found = _seen(line, wait_share=0.4)
-    assert slow_lines.propose(found, []).limit == "at most 1.67×"
+    assert slow_lines.propose(found, []).limit == "about 1.67×"
     waits = Account(60.0, (), (Cause("many-threads", 9.0, 5.0, 1),))
     beside = replace(found, watched=replace(found.watched, account=waits))
     assert slow_lines.propose(beside, []).limit == "about 1.67× or more"

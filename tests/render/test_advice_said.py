@@ -8,7 +8,7 @@ from made_up_trials import host, seen
 from pipebench.render import layout, screen, watch
 from pipebench.render.advice import parts
 from pipebench.results.account import Account, AccountRow, Cause
-from pipebench.results.advice import Advice, Change, Finding, Place
+from pipebench.results.advice import Advice, Change, Finding, Patch, Place
 from pipebench.results.drilled import DrilledLine, DrilledRow
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import Note
@@ -352,3 +352,33 @@ def test_more_workers_that_were_tried_are_not_said_to_be_untried(settings, untri
     gained = replace(TRIED, change=Change("num_workers", settings), outcome="gain", gain=Speedup(2.0, 1.9, 2.1, 0.95))
     said = _said(replace(ADVICE, findings=(gained,), best=0), _with_causes(BLOCKED))
     assert "More workers" in said and ("(predicted, not tried)" in said) is untried
+
+
+def test_of_a_change_that_is_made_by_hand_no_patch_is_said_not_to_be_advised():
+    change = Change("slow_lines", {}, "written by hand", title="no deep copy of a sample", predicted=2.42,
+                    how=("Copy only what changes.",), of_script=True, about=True,
+                    at=Place("DS.__getitem__", "/nowhere/train.py", 5))  # fmt: skip
+    found = replace(ADVICE, findings=(Finding(change, "not-tried", reason="of-script"),), patch=Patch("", "no-change"))
+    said = _said(found)
+    assert said.startswith("A change to no deep copy of a sample could make the loops about 2.42× as fast (predicted,")
+    assert "No patch can be written for this change: make it by hand." in said and "No change is advised" not in said
+    assert "not tried; about 2.42× written by hand" in said and "Then: make that change and run" in said
+    assert "No change is advised." in _said(replace(found, findings=()))
+
+
+@pytest.mark.parametrize(("most", "said_so"), [(3.2, False), (1.02, True)])
+def test_that_nothing_is_worth_a_change_is_not_said_of_a_loop_that_could_be_much_faster(most, said_so):
+    watched = seen(0.7).watched
+    account = Account(9.0, (AccountRow("forward", 5.0, 1),))
+    found = replace(watched, account=account, verdict=replace(watched.verdict, limit="data"))
+    assert ("is worth a change" in _said(replace(ADVICE, most=most), found)) is said_so
+
+
+def test_where_trials_brought_nothing_the_stage_that_is_to_become_cheaper_comes_next():
+    move = NextMove("make-stage-cheaper", 2, stage="DS.__getitem__", stage_s=3e-5, sample_s=4e-5, hand_off_s=0.002,
+                    batch_s=0.001)  # fmt: skip
+    tried = replace(ADVICE, findings=(TRIED,))
+    said = _said(tried, replace(seen(0.7).watched, next_move=move))
+    assert "Next: make DS.__getitem__ cheaper" in said and "shows which stage takes the time" not in said
+    more = NextMove("raise-num-workers", 2, 1, to_workers=2)
+    assert "shows which stage takes the time" in _said(tried, replace(seen(0.7).watched, next_move=more))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pipebench.predict.asked import USUAL_HAND_OFF_S
 from pipebench.results.hand_off import HandOff, QueuePoint
+from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.record.lines import Arrival, FetchSums, HandedOver, LoaderFound, LoopSums
 from pipebench.watch.record.sampling import BLOCK, followed
@@ -216,3 +217,15 @@ def under_way(processes: Iterable[Process], loader: int) -> int:
 
 def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
+
+
+def asks_for_each(main: LoaderResult, *stages: str) -> bool:
+    """Whether the loader asks its dataset for the samples of a batch one by one, as far as these rows say.
+
+    Without a size of its batches, it may ask for whole ones, as with a batch sampler in place of a sampler.
+    """
+    return (
+        (main.batch_size or 0) > 1
+        and main.shards is None
+        and not any(name.endswith(".__getitems__") for name in stages)
+    )

@@ -122,11 +122,10 @@ def told_apart(run: Run, loader: int) -> Apart | None:
     shares = share.get("device", 0.0), share.get("callbacks", 0.0), share.get("unsure", 0.0)
     if most is None:
         return Apart(*shares)
-    whole = sum(one.looks for one in callbacks)
     first, *second = largest_parts(callbacks, lines)
     inside = [one for one in callbacks if one.functions[:1] == most.functions[:1] and one.file == most.file]
     rests = any(map(surely_rests, (most, max(inside, key=lambda one: one.looks))))
-    less, where = 2 * most.looks < whole, first.where
+    less, where = 2 * first.share < 1, first.where
     return Apart(
         *shares, where.file, where.line, where.function, where.by, less, rests, models_run(most), first.share,
         next(iter(second), None),
@@ -135,7 +134,7 @@ def told_apart(run: Run, loader: int) -> Apart | None:
 
 def largest_parts(places: Sequence[PlaceLooks], lines: Sequence[LoopLooks]) -> list[Part]:
     """The largest place of some work, and the second one if it is large, too, with their shares of the looks at it."""
-    rows = sorted(by_first_call(places), key=lambda one: -one.looks)
+    rows = sorted(_with_own_work(by_first_call(places)), key=lambda one: -one.looks)
     whole = sum(one.looks for one in rows)
     found = []
     for at, one in enumerate(rows[:2]):
@@ -143,6 +142,18 @@ def largest_parts(places: Sequence[PlaceLooks], lines: Sequence[LoopLooks]) -> l
         looks = _looks_of(where, one, places)
         if not at or (looks >= _FEWEST_OF_SECOND and looks >= _SECOND * whole):
             found.append(Part(where, looks / whole))
+    return found
+
+
+def _with_own_work(rows: Sequence[PlaceLooks]) -> list[PlaceLooks]:
+    """The same, where what a line does itself and the function that it calls are one place: what has more names it."""
+    found = list(rows)
+    for own in (one for one in rows if not one.functions):
+        called = (one for one in found if one.functions and (one.file, one.line) == (own.file, own.line))
+        if (most := max(called, key=lambda one: one.looks, default=None)) is not None:
+            named = most if most.looks >= own.looks else own
+            found = [one for one in found if one not in (own, most)]
+            found.append(named._replace(looks=own.looks + most.looks))
     return found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from pipebench.results.account import Account, Cause, largest_saving
+from pipebench.results.account import IN_VAIN, Account, Cause, largest_saving
 from pipebench.results.drilled import DrilledLine, known
 from pipebench.results.next_move import NextMove
 from pipebench.results.watched import StageResult, WatchResult
@@ -24,7 +24,7 @@ _UNKNOWN = 0.5  # of the time in which samples are made, of a line of which noth
 _SURE = 0.3  # the same, at least, as its looks say
 _COMPUTES = 0.4  # of the time; the rest may be waits for a core
 _OF_LOADING = ("stage", "cores-used-up")
-_IN_LOOP = "no-workers"
+_IN_LOOP, _UNTRAINED = "no-workers", "validation"
 _RESIZES = "cv2.resize"
 _UNSURE = frozenset(one.title for one in KNOWN if not one.sure)
 _WHERE = {one.title: one.where for one in KNOWN if one.where}
@@ -97,14 +97,23 @@ def with_slow_lines(causes: Iterable[Cause], result: WatchResult, account: Accou
 
 
 def _with_slow_line(one: Cause, result: WatchResult, account: Account) -> Cause:
-    if one.code not in (_IN_LOOP, *_OF_LOADING):
+    if one.code == _UNTRAINED:
+        if "apart_s" in one.values or not one.values.get("made_s"):
+            return one  # the line of another work is told, or workers make batches
+    elif one.code not in (_IN_LOOP, *_OF_LOADING):
         return one
     found = [each for each in _known(result, one.loader, None) if each.share >= _OF_SAMPLES and each.line is not None]
     largest = max(found, key=lambda each: each.share, default=None)
     if largest is None or largest.line is None:
         return one
     alone = one.code == _IN_LOOP  # there, what workers could save is no limit
-    whole = one.s if alone else sum(row.s for row in account.rows if row.loader == one.loader)
+    whole = (
+        float(one.values["made_s"])
+        if one.code == _UNTRAINED
+        else one.s
+        if alone
+        else sum(row.s for row in account.rows if row.loader == one.loader)
+    )
     most_s = one.s if alone else one.at_most_s
     at = largest.line.to_change
     told: dict[str, str | int | float] = {
@@ -114,10 +123,10 @@ def _with_slow_line(one: Cause, result: WatchResult, account: Account) -> Cause:
     if (where := _WHERE.get(largest.title)) is not None:
         told["slow_where"] = where
     if alone:
-        by_workers_s = one.recoverable_s or 0.0
+        by_workers_s = 0.0 if IN_VAIN in one.values else one.recoverable_s or 0.0
         told["workers_s"] = by_workers_s
-        sure_s = 0.0 if "slow_where" in told else float(told["slow_s"])
-        one = replace(one, recoverable_s=max(by_workers_s, sure_s))
+        if "slow_where" not in told:
+            one = replace(one, recoverable_s=max(by_workers_s, float(told["slow_s"])))
     return replace(one, values={**one.values, **told})
 
 

@@ -18,7 +18,7 @@ from pipebench.results.host_use import HostUse
 from pipebench.results.next_move import Lacking, NextMove
 from pipebench.results.watched import LoaderResult, StageResult, WatchResult, WorkerResult
 from pipebench.stats import Speedup
-from pipebench.watch.read.hand_off import explained_s, one_by_one
+from pipebench.watch.read.hand_off import asks_for_each, explained_s, one_by_one
 from pipebench.watch.read.known_move import with_known_line
 from pipebench.watch.record.media import kind_of_stage
 
@@ -336,7 +336,8 @@ def _of_script(cores: float | None) -> float:
 def _of_stage(move: NextMove, main: LoaderResult, stage: StageResult, foreign: float | None = None) -> NextMove:
     kind = kind_of_stage(stage.name, stage.kind, stage.includes_read)
     move = replace(move, stage=stage.name, stage_kind=kind, stage_s=stage.exclusive_s_per_sample)
-    return replace(move, sample_s=main.sample_s or 0.0, foreign_cores=foreign)
+    each = asks_for_each(main, stage.name)
+    return replace(move, sample_s=main.sample_s or 0.0, foreign_cores=foreign, asks_for_each=each)
 
 
 _AT_LOADER = ("keep-workers", "load-validation-faster", "validate-in-larger-batches")  # where their loader is made

@@ -16,6 +16,7 @@ from pipebench.watch.read.slow_line import slow_line
 from pipebench.watch.record.program_lines import StartLooks
 from pipebench.watch.record.trial_lines import LineLooks
 
+_LEAST_S = 1.0  # after the last loop: a process with torch takes half of it to end
 _COVERED = 0.7  # of what comes before the first loop: looks that end sooner, as at a fork, do not stand for all
 _LARGE = 0.3  # of the looks: a function that is named
 _TOLD = 0.1  # of the looks: imports that are told beside it
@@ -31,7 +32,7 @@ def once(seen: Seen) -> Iterable[Cause]:
         values = before_first(seen.run, seen.s("before-loops"), before)
         saved = float(values["line_share"]) * before if "title" in values else None
         yield Cause("before-loops", before, saved, values=values)
-    if (after := seen.s("after-loops", "exit")) >= LARGE_ONCE * seen.account.wall_s:
+    if (after := seen.s("after-loops", "exit")) >= max(_LEAST_S, LARGE_ONCE * seen.account.wall_s):
         yield Cause("after-loops", after)
 
 

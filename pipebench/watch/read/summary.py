@@ -15,6 +15,7 @@ from pipebench.watch.launch.footprint import Footprint
 from pipebench.watch.launch.stacks import Looks
 from pipebench.watch.launch.standstill import NEVER, Standstill
 from pipebench.watch.read.account import account, made_in_loop
+from pipebench.watch.read.agreeing import with_causes
 from pipebench.watch.read.bound import bound_result
 from pipebench.watch.read.causes import causes
 from pipebench.watch.read.costs import loop_costs
@@ -225,7 +226,7 @@ def _judged(given: _Found, result: WatchResult) -> WatchResult:
     if given.described and not loaders:
         verdict = Verdict("no-such-loader", loader=options.loader, loaders=len(set(given.described) - {NO_LOADER}))
     if where is not None and loaders:
-        where = with_frozen(dataclasses.replace(where, causes=causes(run, result, where, grows)))
+        where = with_causes(with_frozen(dataclasses.replace(where, causes=causes(run, result, where, grows))))
         starts = verdict.single == "left" or verdict.start_iterations  # of these, the start of passes is judged
         of_run = move_of_run(next_move, where.causes, given.usable_cores) or known_of_cause(where.causes, result)
         between = of_run is not None and of_run.action == "do-less-between"

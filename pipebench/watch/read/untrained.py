@@ -13,12 +13,13 @@ from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.account import START_REASONS
 from pipebench.watch.read.beside_model import beside_model, shares_loop
 from pipebench.watch.read.gather import NO_LOADER, Run, loaders_found
-from pipebench.watch.read.of_causes import MATTERS, Seen
+from pipebench.watch.read.of_causes import MATTERS, Seen, stage_values
 from pipebench.watch.record.lines import LoaderFound, PassBegun
 
 _LARGE = 0.2  # of the loops: less is usual, if it hardly waits
 _FEWER = 2  # times as many samples in a batch of training: then small batches of validation are mentioned
 _WORK = ("host-to-device", "prepare", "forward", "backward", "optimiser", "spans", "other")
+_OF_STAGE = ("stage", "kind", "includes_read", "stage_share")
 _LARGER = 1.5  # times the bytes of a sample in training: then it is another one
 _FEWEST_LOOKS, _OF_LOOKS = 10, 0.25  # that found a graph: the first module of a model gets none
 
@@ -27,7 +28,8 @@ def validation(seen: Seen) -> Iterable[Cause]:
     described = loaders_found(seen.run.processes)
     for row in seen.rows("validation"):
         one = next((one for one in seen.result.loaders if one.loader == row.loader), None)
-        waits = sum(inside.recoverable_s or 0.0 for inside in row.inside if inside.reason not in START_REASONS)
+        later = [inside for inside in row.inside if inside.reason not in START_REASONS]
+        waits = workers = sum(inside.recoverable_s or 0.0 for inside in later)
         if row.s < _LARGE * seen.loops_s and waits < MATTERS * seen.loops_s:
             continue
         counts: dict[str, str | int | float] = {"passes": row.passes or 0, **({"workers": one.workers} if one else {})}
@@ -37,6 +39,12 @@ def validation(seen: Seen) -> Iterable[Cause]:
         counts |= apart or _small_batches(seen, row, one, described)
         counts |= {"graphs": 1} if one is not None and keeps_graphs(seen.run, one) else {}
         counts |= _how_often(seen, row)
+        if one is not None and not one.workers:
+            made = [inside for inside in later if inside.code == "make-batch"]
+            waits += sum(inside.s - (inside.recoverable_s or 0.0) for inside in made)  # cheaper samples save it, too
+            counts |= {"by_workers_s": workers, "made_s": sum(inside.s for inside in made)}
+        if one is not None and waits:
+            counts |= {name: value for name, value in stage_values(seen, one).items() if name in _OF_STAGE}
         saved = None if row.recoverable_s is None else waits  # the start-up of its workers is a cause of its own
         others = [float(counts[name]) for name in ("larger_s", "seldom_s", "apart_s") if name in counts]
         saved = max([saved or 0.0, *others]) if others else saved

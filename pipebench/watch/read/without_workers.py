@@ -10,14 +10,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pipebench.predict.asked import hand_off_s
-from pipebench.results.account import Account, Cause
+from pipebench.results.account import IN_VAIN, Account, Cause
 from pipebench.results.watched import LoaderResult, WatchResult
+from pipebench.watch.read.hand_off import asks_for_each
 from pipebench.watch.read.helped import helpers
-from pipebench.watch.read.moves import lives_on, starts_take_longer, threads_beside
+from pipebench.watch.read.moves import lives_on, next_move, starts_take_longer, threads_beside
 from pipebench.watch.read.of_causes import Seen, stage_values
 from pipebench.watch.read.reads import read_values
 
 _MANY = 32  # tensors of a batch
+_WORTH = 1.05  # a speed-up that workers may bring: with less, they hardly help
 
 
 def no_workers(seen: Seen) -> Iterable[Cause]:
@@ -36,11 +38,25 @@ def no_workers(seen: Seen) -> Iterable[Cause]:
             spent, saved = seen.s(*rows, loader=one.loader), seen.saved(*rows, loader=one.loader)
             if not waits and starts_take_longer(one, seen.s(rows[0], loader=one.loader)):
                 saved, values["starts"] = spent, 1  # by faster loading
-            if not waits and _costs_more_to_hand_over(seen.result, one):
-                saved = 0.0
             many = None if waits else _many_tensors(seen.result, one)
+            names = [row.name for row in seen.result.stages if row.loader == one.loader]
+            if not waits and not many and "starts" not in values and (doubt := _in_vain(seen.result, one)):
+                saved = spent  # by cheaper samples, at most
+                values |= {IN_VAIN: doubt, "at_once": int(asks_for_each(one, *names))}
             code = "no-workers" if many is None else "many-tensors"
             yield Cause(code, spent, saved, one.loader, values | (many or {}))
+
+
+def _in_vain(result: WatchResult, one: LoaderResult) -> str:
+    """How workers are no remedy, as the next move says, too: they would "hardly" help, or are "unsure" to; or ""."""
+    if one.own_processes:
+        return ""
+    move = next_move(result, one)
+    if move is None:
+        return "hardly" if _costs_more_to_hand_over(result, one) else ""
+    if move.action != "make-stage-cheaper":
+        return ""
+    return "hardly" if move.fair is None or move.fair.high < _WORTH else "unsure"
 
 
 def _costs_more_to_hand_over(result: WatchResult, one: LoaderResult) -> bool:

@@ -7,18 +7,21 @@ before, is given to the rows of samples in the proportions of the batches that a
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import zip_longest
 from typing import NamedTuple
 
 from pipebench.watch.record.exclusive_time import REST, StageTimer, stages
 
-_KNOWN, _LATER = 512, 64  # batches of a process that are all split; the last ones of them decide
+_KNOWN, _LATER = 512, 64  # batches of a process that are all split, or more: the last ones of them decide
+_KNOWN_NS, _LATER_NS = 10_000_000_000, 1_000_000_000  # of making them: looks from outside need rows, too
 _FEWEST, _DISTURBED = 4, 0.1  # of these, without those that had no core for a tenth of their time
 _CHANGE_NS, _DEAR = 1_000, 0.005  # what a change of row takes, about; the share of making samples from which it matters
 _APART = 0.01  # of the time of samples: what their rows may differ from it
 _LARGE, _SCATTER = 0.05, 1.0  # a row of this share, and its standard deviation from batch to batch, of its mean
 _LONG, _MOST_LONG, _LONG_SHARE = 3, 3, 0.05  # times the mean; batches of that length, and their share of the time
 _WEYL, _EIGHTH = 0x9E3779B1, 1 << 29  # of 32 bits: spread evenly, with no short period that a pipeline could share
+_NEARLY_ALL = 0.9  # of the time of samples: their own row, without those inside
 _HALF = 16  # after so many batches that are split, what was known of the rows before counts half
 
 
@@ -49,17 +52,19 @@ class Split:
 
     Of `every` so many batches, one is written in full. `here`: this batch is split. `outer` is the row of a sample
     without the rows inside it; it is `REST` where a dataset does not make single samples, and then all batches are
-    split. `samples_ns` is the time of the samples of this batch.
+    split. `samples_ns` is the time of the samples of this batch. `shown` is what looks from outside see in a sample
+    that is not split: its own row, where that has nearly all of its time, or none.
     """
 
     def __init__(self, timer: StageTimer, every: int, first_pass: int) -> None:
-        self.here, self.outer, self.samples_ns = True, REST, 0
+        self.here, self.outer, self.shown, self.samples_ns = True, REST, REST, 0
         self._timer, self._every = timer, every
-        self._known, self._observed_from = (_LATER, _LATER // 4) if first_pass else (_KNOWN, _KNOWN // 2)
+        self._known, self._known_ns = (_LATER, _LATER_NS) if first_pass else (_KNOWN, _KNOWN_NS)
+        self._busy_ns = 0
         self._batches = self._before_ns = self._unsplit_ns = self._unsplit = self._split = 0
         self._chosen = self._over = False
         self._before: _Sums | None = None
-        self._observed: list[_Batch] = []
+        self._observed: deque[_Batch] = deque(maxlen=self._known // 2)
         self._usual_ns, self._spent_ns, self._long = 0.0, 0, [0, 0]
         self._rows: dict[int, float] = {}  # of batches that were split, the latest ones most
         self._whole: dict[int, float] = {}
@@ -74,7 +79,7 @@ class Split:
             self.here = batch % self._every == 0 or self._batches * _WEYL & 0xFFFFFFFF < _EIGHTH
             self._split += self.here
             self._before_ns = self._timer.sums[self.outer]
-        elif self._batches > self._observed_from:
+        elif self._batches > self._known // 2:
             self._before = self._sums()
 
     def ends(self, spent: int, core_wait: int) -> None:
@@ -82,6 +87,7 @@ class Split:
 
         In `core_wait` of them the thread had no core. One that lost its core tells little about its rows.
         """
+        self._busy_ns += spent
         if not self.here:
             self.here = True
             self._unsplit += 1
@@ -91,7 +97,7 @@ class Split:
             if core_wait <= _DISTURBED * spent:
                 self._observed.append(_Batch(self.samples_ns, len(self._timer.log) // 2, self._before, self._sums()))
             self._before = None
-            if self._batches >= self._known:
+            if self._batches >= self._known and self._busy_ns >= self._known_ns:
                 self._decide()
 
     def _sums(self) -> _Sums:
@@ -106,7 +112,8 @@ class Split:
             self._over = self._long[0] >= _MOST_LONG and self._long[1] > _LONG_SHARE * self._spent_ns
 
     def _decide(self) -> None:
-        observed, self._observed = self._observed, []
+        observed = [*self._observed]
+        self._observed.clear()
         if len(observed) < _FEWEST:
             self._over = True
             return
@@ -127,6 +134,11 @@ class Split:
         self._usual_ns = sum(rows) / len(batches)
         self._rows = {number: float(rows[number]) for number in inside}
         self._whole = {number: float(ns) for number, ns in enumerate(whole) if ns}
+        self._show()
+
+    def _show(self) -> None:
+        mostly = self._rows.get(self.outer, 0.0) >= _NEARLY_ALL * sum(self._rows.values())
+        self.shown = self.outer if mostly else REST
 
     def share_out(self) -> int:
         """Gives the time of samples that were not split to the rows that the others have. Called for each line.
@@ -140,6 +152,7 @@ class Split:
         rows[self.outer] = sums[self.outer] - self._unsplit_ns
         kept = 0.5 ** (self._split / _HALF)
         self._rows, self._whole = _with(self._rows, kept, rows), _with(self._whole, kept, dict(enumerate(whole)))
+        self._show()
         times = self._unsplit_ns / max(1.0, sum(self._rows.values()))
         given = {number: int(ns * times) for number, ns in self._rows.items() if number != self.outer}
         sums[self.outer] -= sum(given.values())

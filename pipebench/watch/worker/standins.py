@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from pipebench.watch.record.exclusive_time import REST, local, stages
+from pipebench.watch.record.exclusive_time import local, stages
 from pipebench.watch.record.from_handlers import forgiving
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.stages.webdataset import Passing
@@ -43,8 +43,8 @@ class _Dataset:
         began = timer.last
         several = self._lists and isinstance(index, list)
         looks = found = None
-        if not sums.split.here:  # no stage is entered, and who looks from outside sees none
-            timer.splits, timer.current = False, REST
+        if not sums.split.here:  # no stage is entered
+            timer.splits, timer.current = False, sums.split.shown
         try:
             looks = sums.looking(several) if sums.pending else None
             found = self._dataset[index]

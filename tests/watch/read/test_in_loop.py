@@ -299,3 +299,15 @@ def test_rare_looks_tell_the_same_as_frequent_ones() -> None:
     for found in (often, rarely):
         assert found.device == pytest.approx(25 / 45, abs=0.08) and found.unsure == 0.0
         assert found.function == "Trainer.save" and found.callbacks == pytest.approx(20 / 45, abs=0.08)
+
+
+@pytest.mark.parametrize(("own", "called", "function"), [(60, 90, "save"), (90, 60, "")])
+def test_what_a_line_does_itself_and_what_it_calls_are_one_place(own: int, called: int, function: str) -> None:
+    """As of `torch.save(...)`, some of which has no frame of Python."""
+    lines = _looks(_place(looks=own, turns=10), _place("save", "_save", looks=called, turns=10))
+    found = told_apart(Run([Process([ProcessStarted(1, "script", 0), *lines])], ShownTime(), (1,)), 1)
+    assert found is not None and (found.line, found.part, found.second) == (9, 1.0, None)
+    assert function in (found.function, found.by) and not found.less
+    other = _looks(_place(looks=own, turns=10), _place("save", looks=called, turns=10, line=12))
+    apart = told_apart(Run([Process([ProcessStarted(1, "script", 0), *other])], ShownTime(), (1,)), 1)
+    assert apart is not None and apart.second is not None and apart.second.where.line != apart.line

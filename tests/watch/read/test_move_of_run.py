@@ -27,7 +27,7 @@ def _of_run(*causes: Cause) -> str | None:
         (Cause("start-up", 8.2, 7.0, 1), "set persistent_workers=True for loader 1."),
         (
             Cause("validation", 3.1, 2.6, 2, {"workers": 0, "waits_s": 2.6}),
-            "load the batches of the loops that do not train (loader 2) faster, with workers.",
+            "load the batches of the loops that do not train (loader 2) faster, with workers or cheaper samples.",
         ),
         (
             Cause("validation", 3.1, 2.6, 2, {"workers": 1, "waits_s": 2.6}),

@@ -62,16 +62,22 @@ def test_the_account_says_what_saves_the_making_of_batches(tensors: float | None
     assert (told.rows[0].reason, told.rows[0].recoverable_s) == (reason, saved)
 
 
-@pytest.mark.parametrize(("hand_over_s", "saved"), [(0.001, 1.0), (0.09, 0.0)])
-def test_nothing_is_saved_where_a_worker_needs_longer_to_hand_over_than_to_make(
-    hand_over_s: float, saved: float
+@pytest.mark.parametrize(
+    ("hand_over_s", "saved", "by"), [(0.001, 1.0, "num_workers=1"), (0.09, 3.0, "Cheaper samples")]
+)
+def test_cheaper_samples_save_it_where_a_worker_needs_longer_to_hand_over_than_to_make(
+    hand_over_s: float, saved: float, by: str
 ) -> None:
     found = watched()
     loader = replace(found.loaders[0], workers=0)
     costs = replace(made(cpu=0.01, workers=0), tensors=2.0, hand_over_s=hand_over_s, loader=loader.loader)
     account = Account(9.0, (AccountRow("make-batch", 3.0, loader.loader, 1.0, "more-overlap"),))
     seen = Seen(Run([], ShownTime(), ()), replace(found, loaders=(loader,), costs=(costs,)), account, {})  # type: ignore[arg-type]
-    assert next(iter(no_workers(seen))).recoverable_s == saved
+    (cause,) = no_workers(seen)
+    assert cause.recoverable_s == saved
+    told = SENTENCES["no-workers"](cause, cause.values, "3 s")
+    assert f" {by}" in told and f" could save up to {saved:.2f} s" in told
+    assert ("Workers would hardly help." in told) == (saved == 3.0)
 
 
 @pytest.mark.parametrize(("passes", "again", "starts"), [(60, 59, True), (2, 1, False), (60, 0, False), (1, 0, False)])

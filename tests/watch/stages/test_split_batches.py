@@ -11,9 +11,10 @@ import pytest
 from clockwork import Rows
 from fetched_rows import CLOCK
 
-from pipebench.watch.record.exclusive_time import local
+from pipebench.watch.record.exclusive_time import REST, local, stages
 from pipebench.watch.record.patches import Patches
 from pipebench.watch.stages import finding_transforms
+from pipebench.watch.worker import split
 
 US = 1_000
 KNOWN = 512  # batches that are all split
@@ -45,9 +46,10 @@ class Samples:
 
     def __init__(self, first: Micros, second: Micros) -> None:
         self.transforms = [First(first), Second(second)]
+        self.own_us = 10
 
     def __getitem__(self, index: int) -> Any:
-        CLOCK.burn(10 * US)
+        CLOCK.burn(self.own_us * US)
         for one in self.transforms:
             index = one(index)
         return index
@@ -64,6 +66,7 @@ class Fetched:
             CLOCK.burn(5 * US)
             return samples
 
+        self.dataset = dataset
         self.split = self.unsplit = self._next = 0
         self._us = Counter[str]()
         self._rows = Rows(dataset, folder, CLOCK, monkeypatch, collate=collate)
@@ -93,6 +96,7 @@ class Fetched:
 @pytest.fixture
 def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Micros, Micros], Fetched]]:
     patches = Patches()
+    monkeypatch.setattr(split, "_KNOWN_NS", 0)
 
     def of(first: Micros, second: Micros) -> Fetched:
         dataset = Samples(first, second)
@@ -156,6 +160,26 @@ def test_batches_that_become_rare_and_long_are_split_again(fetched: Any) -> None
     assert found.us("First") == pytest.approx(true, rel=0.05)
 
 
+@pytest.mark.parametrize(("own", "seen"), [(200, "Samples.__getitem__"), (10, "")])
+def test_looks_find_the_row_of_a_sample_that_is_not_split_where_nearly_all_of_it_is_its_own(
+    own: int, seen: str, fetched: Any
+) -> None:
+    """A look cannot tell the rows inside such a sample."""
+    found = set[str]()
+
+    def first(_: int) -> float:
+        timer = local.timer
+        if timer is not None and not timer.splits:
+            number = timer.current
+            found.add("" if number == REST else next(key.name for key, n in stages.known.items() if n == number))
+        return 5.0
+
+    rows = fetched(first, lambda _: 5)
+    rows.dataset.own_us = own
+    rows.batches(KNOWN + 100)
+    assert rows.split < KNOWN + 50 and found == {seen}
+
+
 def test_a_dataset_that_makes_whole_batches_is_always_split(fetched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         Samples, "__getitems__", lambda self, indices: [self[index] for index in indices], raising=False
@@ -163,3 +187,11 @@ def test_a_dataset_that_makes_whole_batches_is_always_split(fetched: Any, monkey
     found = fetched(lambda _: 20, lambda _: 30).batches(2_000)
     assert found.split == 2_000
     assert found.us("First") == 20 * BATCH * 2_000
+
+
+def test_all_batches_are_split_for_ten_seconds(fetched: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch takes 245 µs: looks at stacks from outside need their rows for a while."""
+    monkeypatch.setattr(split, "_KNOWN_NS", 10_000_000_000)
+    found = fetched(lambda _: 20, lambda _: 30).batches(40_000)
+    assert found.split == 40_000
+    assert found.batches(2_000).split < 42_000

@@ -239,8 +239,8 @@ def test_stages_after_the_loader_are_part_of_the_wait(monkeypatch: pytest.Monkey
     assert result.account is not None
     rows = {one.code: (round(one.s * 1e9), one.reason) for one in result.account.rows if one.loader and one.s}
     assert rows == {
-        "start-up": (407_000, None), "make-batch": (800_000, "more-overlap"), "after-loader": (21_000, "more-overlap"),
-        "other": (200_000, None),
+        "start-up": (407_000, None), "make-batch": (800_000, "faster-loading"),
+        "after-loader": (21_000, "more-overlap"), "other": (200_000, None),
     }  # fmt: skip
     assert wds.DataPipeline.__iter__.__code__.co_filename.endswith("pipeline.py")
 

@@ -3,7 +3,7 @@
 From its begin, no single iteration or batch has figures of its own, none of the first ones is followed from its worker
 to its step, lines have the distance that they have after five seconds, and a short function loses its row after a few
 calls instead of 2,000 (a worker of these programs makes 4 samples a batch). The calls of no sample are looked into.
-Rows are known after 8 batches instead of 512.
+Rows are known after 8 batches, however short.
 """
 
 from pipebench.watch.record import pace, sampling
@@ -12,7 +12,7 @@ from pipebench.watch.worker import repeated_calls, split
 
 for module, name in (
     (pace, "SINGLE"), (pace, "_OF_ITS_AGE"), (in_place, "_TRIED"), (repeated_calls, "_SAMPLES"), (split, "_KNOWN"),
-    (split, "_LATER"),
+    (split, "_LATER"), (split, "_KNOWN_NS"), (split, "_LATER_NS"),
 ):  # fmt: skip
     getattr(module, name)  # one that moved would change nothing
 pace.SINGLE = 2
@@ -23,3 +23,4 @@ sampling.followed = lambda task, number_of_pass=0: _followed(task + 64 * (2**14 
 in_place._TRIED = 32
 repeated_calls._SAMPLES = 0
 split._KNOWN = split._LATER = 8
+split._KNOWN_NS = split._LATER_NS = 0
