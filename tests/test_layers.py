@@ -43,7 +43,7 @@ HOUSE = {
     "reads exclusive_time last_sample recording line_counter sampling thread_pools memory positions mounts profilers",
     "watch.stages": "labels transforms hidden_errors fields keys_read webdataset helpers in_place called iterables "
     "shrunk media_calls timed_reads stored_objects remote_reads library_calls held_modules finding_transforms",
-    "watch.worker": "reachable kept_open file_reads pickling stack_place padded tokens contents draws fingerprints "
+    "watch.worker": "reachable kept_open file_reads pickling stack_place padded tokens fingerprints contents draws "
     "repeated_calls line_counts split batch_sums standins inits fetching",
     "watch.script": "made dividing nested_columns held_models described lost_workers wait_parts arrivals "
     "training_device device_idle main_thread own_steps passes head_work unused_gradients line_counts phases backward "

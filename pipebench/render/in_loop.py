@@ -78,6 +78,16 @@ def stage_named(values: Any) -> str:
     return f"; {percent(values['stage_share'])} of loading is {values['stage']} ({kind})"
 
 
+def carried(values: Any) -> str:
+    """What objects in a batch bring, behind what the batch brings; "" if that is not most of it."""
+    if "carried" not in values:
+        return ""
+    return (
+        f" {percent(values['carried_share'])} of its arrays are {printable(str(values['carried']))}, as objects in a "
+        "batch cross with all that they hold: what training does not use can be left out."
+    )
+
+
 def helped(values: Any) -> str:
     """The sentence on threads of the script's own that make the samples; "" if there are none."""
     if "helper" not in values:

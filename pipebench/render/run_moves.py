@@ -264,6 +264,9 @@ def cheaper_hand_off(move: NextMove) -> str:
             "to no tensor of a batch cross with its views."
         )
     sent = size(move.pipe_bytes or 0.0)
+    if move.carried:
+        rest = "What training does use, hand over in tensors."
+        return f"Next: {left_out(move)}. {sent} of a batch go through the pipe. {rest}"
     if move.array_bytes is not None and move.array_bytes > (move.pipe_bytes or 0.0) / 2:
         return (
             f"Next: let batches hold tensors instead of NumPy arrays (`torch.from_numpy` copies nothing). {sent} of a "
@@ -273,6 +276,14 @@ def cheaper_hand_off(move: NextMove) -> str:
         return f"Next: make batches cheaper to pickle{fewer_tensors(move)}."
     return (
         f"Next: make batches cheaper to pickle, with fewer or plainer objects. {sent} of a batch go through the pipe."
+    )
+
+
+def left_out(move: NextMove) -> str:
+    """What objects in a batch need not bring."""
+    return (
+        f"hand over no {printable(move.carried)}, if training does not use it: objects in a batch cross with all that "
+        "they hold"
     )
 
 

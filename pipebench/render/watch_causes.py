@@ -67,7 +67,9 @@ def _hand_off(one: Cause, values: Any, part: str) -> str:
     mostly = arrays > piped / 2
     what = f"{size(arrays)} of NumPy arrays" if mostly else f"{size(piped)} through the pipe"
     change = "Tensors in place of arrays" if mostly else "A cheaper hand-off"
-    return f"Receiving and unpickling batches took {part}; a batch brings {what}." + saving(one, change)
+    change = "Leaving it out" if "carried" in values else change
+    received = f"Receiving and unpickling batches took {part}; a batch brings {what}."
+    return received + in_loop.carried(values) + saving(one, change)
 
 
 def _one_by_one(values: Any) -> str:

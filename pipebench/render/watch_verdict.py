@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from pipebench.render.run_moves import IN_WORKERS, OF_RUN, at, cheaper_hand_off, fewer_tensors
+from pipebench.render.run_moves import IN_WORKERS, OF_RUN, at, cheaper_hand_off, fewer_tensors, left_out
 from pipebench.render.started import fitting
 from pipebench.render.worker_moves import DIVIDE, OF_WORKERS, OPEN_FIRST, shortly, why_no_worker
 from pipebench.results.beginning import beginning
@@ -255,7 +255,10 @@ def known_line(found: DrilledLine | NextMove, share: str = "") -> str:
 def _first_move(move: NextMove) -> str | None:
     if move.wait_part in _WAIT_PARTS:
         _, change = _WAIT_PARTS[move.wait_part]
-        change = "make batches faster to receive" + fewer_tensors(move) if move.tensors else change
+        if move.tensors:
+            change = "make batches faster to receive" + fewer_tensors(move)
+        elif move.carried:
+            change = left_out(move)
         return f"Next: {change}{at(move)}. Now this takes {seconds(move.wait_part_s or 0.0)} of each iteration."
     if move.action in OF_RUN:
         first, then = _with_new_workers(move)

@@ -35,7 +35,8 @@ class HandOff:
     crosses by itself, and several tensors may view one. `shared_bytes_per_batch` is the size of the shared memory;
     what several tensors share counts once. `viewed_bytes_per_batch` of it are copied there, but belong to no tensor:
     some are views, and all the memory that they view crosses with them. `arrays_per_batch` and `array_bytes_per_batch`
-    are of NumPy arrays. Unlike tensors, they are copied through the pipe.
+    are of NumPy arrays. Unlike tensors, they are copied through the pipe. `carried` is an attribute of objects in a
+    batch, such as "Scan.cloud", that holds the `carried_share` of all its arrays and tensors ("": none holds half).
 
     `ready` is the mean number of finished batches that lay ready when the loop asked for one. Near 0, the workers are
     the limit. Near `most_ready` (the prefetch of all workers), the loop is the limit. `ready_over_time` is the same
@@ -62,6 +63,8 @@ class HandOff:
     out_of_order_s_per_batch: float | None = None
     viewed_bytes_per_batch: float | None = None
     storages_per_batch: float | None = None
+    carried: str = ""
+    carried_share: float = 0.0
 
     @property
     def held_bytes_per_batch(self) -> float:

@@ -59,6 +59,7 @@ class NextMove:
     the line but its share. `reread`, `runs` and `needless` are as in DrilledLine. `alike`: other
     lines are slow by the same, and the share is that of all.
 
+    `carried`: an attribute of objects that holds most of what a batch brings.
     `asks_for_each`: the loader asks its dataset for the samples of a batch one by one.
     "mend-worker": `worker` takes `slower` times as long for a sample as the others, most of it in `slow_part`.
     More workers: the present ones are busy for `workers_busy` of the time. Of several loaders, `of_loader` is meant.
@@ -120,6 +121,7 @@ class NextMove:
     lives_on: bool = False
     torch_threads: int | None = None
     asks_for_each: bool = False
+    carried: str = ""
     remade: Literal["same", "alike", "other"] = "same"
     title: str = ""
     how: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ from pipebench.watch.read.full_collections import full_collections
 from pipebench.watch.read.gather import Run, loaders_found
 from pipebench.watch.read.given_by_each import given_by_each
 from pipebench.watch.read.growing import Grown
-from pipebench.watch.read.hand_off import one_by_one
+from pipebench.watch.read.hand_off import carried_of, one_by_one
 from pipebench.watch.read.host_use import unexplained, worker_threads
 from pipebench.watch.read.in_vain import HALF, fields_in_vain, not_needed
 from pipebench.watch.read.known_move import with_slow_lines
@@ -82,15 +82,15 @@ def hand_off(seen: Seen) -> Iterable[Cause]:
     found = seen.result.hand_off
     if found is None:
         return
-    values = {
+    values: dict[str, str | int | float] = {
         "serialise_s_per_batch": found.serialise_s_per_batch, "pipe_bytes_per_batch": found.pipe_bytes_per_batch,
-        "array_bytes_per_batch": found.array_bytes_per_batch or 0.0, **_tensors(found),
+        "array_bytes_per_batch": found.array_bytes_per_batch or 0.0, **_tensors(found), **carried_of(found),
     }  # fmt: skip
     above = replace(found, tensors_per_batch=max(0.0, (found.tensors_per_batch or 0.0) - _LEAST_TENSORS))
     most = longest_hand_off_s(above) * sum(map(seen.batches, seen.in_loop))
     saved = seen.saved("receive", "unpickle")
     saved = None if saved is None else min(saved, most)
-    yield Cause("hand-off", min(seen.s("receive", "unpickle"), most), saved, None, dict(values))
+    yield Cause("hand-off", min(seen.s("receive", "unpickle"), most), saved, None, values)
 
 
 def _tensors(found: HandOff) -> dict[str, float]:

@@ -12,7 +12,7 @@ from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.record.lines import Arrival, FetchSums, HandedOver, LoaderFound, LoopSums
 from pipebench.watch.record.sampling import BLOCK, followed
-from pipebench.watch.record.worker_lines import ToHandOver
+from pipebench.watch.record.worker_lines import Carried, ToHandOver
 
 _NS = 1e-9
 _POINTS = 60
@@ -187,6 +187,8 @@ def hand_off(run: Run, in_loop: tuple[int, ...]) -> HandOff | None:
         batches += found
         lost += overtaken_ns(found, most[-1])
         points += ready_when_asked(found, ends, most[-1])
+    carried = [one for loader in in_loop for process in run.workers_of(loader) for one in process.of(Carried)]
+    largest = max(carried, key=lambda one: one.carried_bytes, default=None)
     return HandOff(
         serialise_s_per_batch=sum(one.wall_ns for one in pickled) / count * _NS,
         serialise_cpu_s_per_batch=sum(one.cpu_ns for one in pickled) / count * _NS,
@@ -206,7 +208,14 @@ def hand_off(run: Run, in_loop: tuple[int, ...]) -> HandOff | None:
         ready_over_time=over_time(points),
         out_of_order=_mean([int(spent > 0) for spent in lost]),
         out_of_order_s_per_batch=_mean([spent * _NS for spent in lost]),
+        carried=largest.attribute if largest is not None else "",
+        carried_share=largest.carried_bytes / largest.batch_bytes if largest is not None else 0.0,
     )
+
+
+def carried_of(found: HandOff) -> dict[str, str | int | float]:
+    """What objects in a batch bring, as values of a cause; none if that is not most of it."""
+    return {"carried": found.carried, "carried_share": found.carried_share} if found.carried else {}
 
 
 def under_way(processes: Iterable[Process], loader: int) -> int:

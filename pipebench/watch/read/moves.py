@@ -295,6 +295,7 @@ def _cheaper_hand_off(result: WatchResult, main: LoaderResult, pickled_s: float,
         array_bytes=found.array_bytes_per_batch if found else None,
         viewed_bytes=found.viewed_bytes_per_batch if found and found.views else None,
         tensors=one_by_one(found) if found else None,
+        carried=found.carried if found else "",
     )
 
 

@@ -110,8 +110,9 @@ def _judged(
         if part.part == _NO_CORE:
             return verdict, None
         shorter = NextMove("shorten-wait-part", result.usable_cores, wait_part=part.part)
-        tensors = one_by_one(result.hand_off) if result.hand_off is not None and part.part == "receive" else None
-        return verdict, replace(shorter, wait_part_s=part.s_per_iteration, tensors=tensors)
+        found = result.hand_off if part.part == "receive" else None
+        told = {} if found is None else {"tensors": one_by_one(found), "carried": found.carried}
+        return verdict, replace(shorter, wait_part_s=part.s_per_iteration, **told)  # type: ignore[arg-type]
     return verdict, next_move(result, main)
 
 

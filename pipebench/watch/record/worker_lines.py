@@ -120,6 +120,19 @@ class Shrunk(NamedTuple):
     eightfold: int = 0
 
 
+@line
+class Carried:
+    """An attribute of objects in a batch that a worker hands over whole, such as "Scan.cloud": most of its arrays.
+
+    It has `carried_bytes` of the `batch_bytes` of all arrays and tensors. Of one of the first batches.
+    """
+
+    loader: int
+    attribute: str
+    carried_bytes: int
+    batch_bytes: int
+
+
 class ToHandOver(NamedTuple):
     """What some batches of a loader without workers held that a worker would have to hand over."""
 
@@ -151,4 +164,4 @@ class Content(NamedTuple):
     ignored: int = 0
 
 
-WorkerLine: TypeAlias = WorkerGone | TimedOut | WorkerInit | KeptOpen | SampleCalls | LineRuns | ReadSums
+WorkerLine: TypeAlias = WorkerGone | TimedOut | WorkerInit | KeptOpen | Carried | SampleCalls | LineRuns | ReadSums

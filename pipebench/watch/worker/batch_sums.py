@@ -18,7 +18,7 @@ from pipebench.watch.record.read_lines import ReadSums
 from pipebench.watch.record.record_file import bucket
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sampling import followed
-from pipebench.watch.record.worker_lines import Collected, Content, LongSample, OneBatch, Shrunk, ToHandOver
+from pipebench.watch.record.worker_lines import Carried, Collected, Content, LongSample, OneBatch, Shrunk, ToHandOver
 from pipebench.watch.stages.held_modules import HeldModules
 from pipebench.watch.worker import contents, pickling
 from pipebench.watch.worker.file_reads import FileReads
@@ -97,6 +97,8 @@ class Sums:
         if not (self.looks and chosen and followed(self.number, max(0, self.round))):
             return
         try:
+            if self.fetched == _FIRST and self.place.worker == 0 and not self.place.first_pass:
+                self._note_carried(batch)
             if (found := contents.content_of(batch)) is not None:
                 self.content = Content._make(one + more for one, more in zip(self.content, found, strict=True))
             if self.place.worker is None and self.fetched < _WHOLE:
@@ -104,6 +106,10 @@ class Sums:
         except Exception as error:  # a batch may be an object of any kind
             self.looks = False
             self.recording.fault("counting what a batch holds", error)
+
+    def _note_carried(self, batch: object) -> None:
+        if (found := contents.carried(batch)) is not None:
+            self.recording.write(Carried(self.place.loader, found.attribute, found.bytes, found.whole))
 
     def sample(self, began: int, now: int, index: object) -> None:
         """Adds one sample, made from `began` to `now`."""

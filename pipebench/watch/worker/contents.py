@@ -9,10 +9,12 @@ import contextlib
 import itertools
 import sys
 import types
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipebench.watch.record.worker_lines import Content, ToHandOver
+from pipebench.watch.worker.fingerprints import attributes_of, size_of
 from pipebench.watch.worker.padded import padded_lengths
 from pipebench.watch.worker.tokens import are_integers, ignored_targets, on_host, tokens_of, turned
 
@@ -72,6 +74,43 @@ def to_hand_over(batch: Any) -> ToHandOver:
         elif not isinstance(one, (type, types.ModuleType, types.FunctionType)):
             waiting += getattr(one, "__dict__", {}).values()
     return ToHandOver(1, tensors, tensor_bytes, array_bytes)
+
+
+class Carrying(NamedTuple):
+    """An attribute of objects in a batch, the bytes of arrays and tensors in it, and those of the whole batch."""
+
+    attribute: str
+    bytes: int
+    whole: int
+
+
+def carried(batch: Any) -> Carrying | None:
+    """The attribute of objects that holds half of a batch or more; None if none does. Each object counts once.
+
+    No code of the user's own runs: only what lies in the dictionaries of objects is looked at.
+    """
+    tensor, array = getattr(sys.modules.get("torch"), "Tensor", ()), getattr(sys.modules.get("numpy"), "ndarray", ())
+    found: Counter[str] = Counter()
+    seen: set[int] = set()
+    waiting: list[tuple[Any, str]] = [(batch, "")]
+    while waiting and len(seen) < _MOST:
+        one, held_by = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        kind = type(one)
+        if kind in (tensor, array):
+            found[held_by] += size_of(one)
+        elif kind is dict:
+            waiting += [(each, held_by) for each in itertools.islice(one.values(), _MOST)]
+        elif kind in (list, tuple):
+            waiting += [(each, held_by) for each in one[:_MOST]]
+        elif not issubclass(kind, (type, types.ModuleType, types.FunctionType)):
+            its = attributes_of(one) or {}
+            waiting += [(each, f"{kind.__qualname__}.{name}") for name, each in its.items()]
+    whole = found.total()
+    attribute, most = max(found.items(), key=lambda each: each[1], default=("", 0))
+    return Carrying(attribute, most, whole) if attribute and 2 * most >= whole > 0 else None
 
 
 def content_of(batch: Any) -> Content | None:

@@ -235,6 +235,8 @@ def test_a_hand_off_that_takes_longer_than_making_a_batch_is_the_verdict() -> No
         "20.0 ms. Both run side by side."
     )
     assert move.action == "make-hand-off-cheaper"
+    _, other = _diagnosed(_handing_over(0.03, 0.028, carried="Scan.cloud", carried_share=0.99))
+    assert (next_move(other) or "").startswith("Next: hand over no Scan.cloud, if training does not use it: objects in")
     assert next_move(move) == (
         "Next: let batches hold tensors instead of NumPy arrays (`torch.from_numpy` copies nothing). 12.1 MB of a "
         "batch go through the pipe; tensors travel in shared memory."

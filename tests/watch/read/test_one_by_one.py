@@ -11,9 +11,11 @@ from planted_runs import MS, TRAINS, Planted, said
 from pipebench.render.watch_verdict import next_move
 from pipebench.results.hand_off import HandOff
 from pipebench.results.watched import StageResult, WaitPart
+from pipebench.watch.read.gather import Process
 from pipebench.watch.read.hand_off import one_by_one
 from pipebench.watch.read.verdict import diagnose
 from pipebench.watch.record.lines import Arrival, HandedOver, Pickled
+from pipebench.watch.record.worker_lines import Carried
 
 MANY = HandOff(0.1, 0.1, 100_000.0, 50, tensors_per_batch=1540.0, storages_per_batch=1538.0, shared_bytes_per_batch=1e6)
 FEWER = (
@@ -49,6 +51,21 @@ def test_the_sentence_says_why_batches_take_long_to_receive() -> None:
     )
 
 
+def test_what_objects_in_a_batch_bring_is_told() -> None:
+    run = Planted()
+    run.loader(**TRAINS, unpickle=3000, arrived=[Arrival(0, 1, 0, 0, MS, 0, 0, 0)])
+    run.worker(
+        busy=0.1,
+        pickled=Pickled(MS, MS, 50, 2_500_000_000),
+        handed=[HandedOver(0, 0, 1, 0, MS, 0, MS, 1, 9, 1, 9, 0, 0)],
+    )
+    run.workers[0] = Process([*run.workers[0].lines, Carried(1, "Scan.cloud", 97, 100)])
+    assert (
+        "a batch brings 50.0 MB through the pipe. 97 % of its arrays are Scan.cloud, as objects in a batch cross with "
+        "all that they hold: what training does not use can be left out. Leaving it out could save about"
+    ) in said(run.account())
+
+
 def test_the_move_is_to_hand_over_fewer_tensors() -> None:
     parts = (WaitPart("receive", 0.001, 0.1), WaitPart("unpickle", 0.010, 0.9))
     workers = (worker(0, busy_share=0.3),)
@@ -57,6 +74,11 @@ def test_the_move_is_to_hand_over_fewer_tensors() -> None:
         f"Next: make batches faster to receive, {FEWER[:-1]}. Now this takes 11.0 ms of each iteration."
     )
     few = replace(MANY, storages_per_batch=2.0)
+    carrying = replace(few, carried="Scan.cloud", carried_share=0.97)
+    _, move = diagnose(result(loader(workers=1), workers=workers, wait_parts=parts, hand_off=carrying))
+    assert (next_move(move) or "").startswith(
+        "Next: hand over no Scan.cloud, if training does not use it: objects in a"
+    )
     _, move = diagnose(result(loader(workers=1), workers=workers, wait_parts=parts, hand_off=few))
     assert (next_move(move) or "").startswith("Next: make batches faster to receive and unpickle. Now")
 

@@ -73,6 +73,7 @@ LINES: list[lines.Line] = [
     worker_lines.WorkerGone(10, -9),
     worker_lines.TimedOut(1, 5.0),
     worker_lines.KeptOpen(1),
+    worker_lines.Carried(1, "Scan.cloud", 9, 10),
     worker_lines.WorkerInit(1, 0, 5, "seed", "a/train.py", 7),
     ReadSums(1, 5, [PlaceReads('s3', 'bucket', 3, 900, 40, 1, 30, None, {300: 3})], True, 2),
     SampleCalls(
