@@ -23,6 +23,7 @@ OTHERS = (
     "twentyninth",
     "thirtieth",
     "thirtyfirst",
+    "thirtysecond",
 )  # fmt: skip
 
 
@@ -35,6 +36,7 @@ def report(monkeypatch):
     return advice_report
 
 
+_ALL_SLOW = ("thirtysecond",)  # sets without a healthy script
 _WHOLE = {"fourth": 9} | dict.fromkeys(OTHERS[4:], 8)
 
 
@@ -197,7 +199,8 @@ def test_each_planted_script_is_there_and_each_change_of_its_text_has_one_place(
 def test_scripts_without_arguments_have_changes_of_their_text(sets):
     whole = [one for name in _WHOLE for one in sets[name]]
     causes = [one for one in whole if one.codes != ("nothing",)]
-    assert all(bool(one.replaced) != bool(one.best) for one in causes) and len(causes) == len(whole) - len(_WHOLE)
+    healthy = [name for name in _WHOLE if name not in _ALL_SLOW]
+    assert all(bool(one.replaced) != bool(one.best) for one in causes) and len(causes) == len(whole) - len(healthy)
     assert all(one.discards and one.whole for one in whole)
     assert not any(one.whole for name, found in sets.items() if name not in _WHOLE for one in found)
 
