@@ -97,23 +97,13 @@ def with_slow_lines(causes: Iterable[Cause], result: WatchResult, account: Accou
 
 
 def _with_slow_line(one: Cause, result: WatchResult, account: Account) -> Cause:
-    if one.code == _UNTRAINED:
-        if "apart_s" in one.values or not one.values.get("made_s"):
-            return one  # the line of another work is told, or workers make batches
-    elif one.code not in (_IN_LOOP, *_OF_LOADING):
+    if (whole := _loading_s(one, account)) is None:
         return one
     found = [each for each in _known(result, one.loader, None) if each.share >= _OF_SAMPLES and each.line is not None]
     largest = max(found, key=lambda each: each.share, default=None)
     if largest is None or largest.line is None:
         return one
     alone = one.code == _IN_LOOP  # there, what workers could save is no limit
-    whole = (
-        float(one.values["made_s"])
-        if one.code == _UNTRAINED
-        else one.s
-        if alone
-        else sum(row.s for row in account.rows if row.loader == one.loader)
-    )
     most_s = one.s if alone else one.at_most_s
     at = largest.line.to_change
     told: dict[str, str | int | float] = {
@@ -128,6 +118,15 @@ def _with_slow_line(one: Cause, result: WatchResult, account: Account) -> Cause:
         if "slow_where" not in told:
             one = replace(one, recoverable_s=max(by_workers_s, float(told["slow_s"])))
     return replace(one, values={**one.values, **told})
+
+
+def _loading_s(one: Cause, account: Account) -> float | None:
+    """The time of which a line of the samples has a share, where faster loading helps a cause; None of another one."""
+    if one.code == _UNTRAINED and "apart_s" not in one.values:  # else the line of another work is told
+        return float(one.values.get("made_s", 0.0)) or None  # None: workers make batches
+    if one.code == _IN_LOOP:
+        return one.s
+    return sum(row.s for row in account.rows if row.loader == one.loader) if one.code in _OF_LOADING else None
 
 
 def known_of_cause(causes: Sequence[Cause], result: WatchResult) -> NextMove | None:
