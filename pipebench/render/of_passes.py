@@ -150,8 +150,10 @@ def validation(one: Cause, values: Any, part: str) -> str:
 
 def _of_loading(one: Cause, values: Any, waits: float) -> str:
     """What faster loading saves there, with the row and the line that take most of it."""
-    row = "" if "apart_s" in values else in_loop.stage_named(values).replace("; ", " ", 1)
-    said = f"{f'{row}.' if row else ''}{'' if 'apart_s' in values else in_loop.slow_loading(values)}"
+    said = ""
+    if "apart_s" not in values:  # else other work is told
+        row = in_loop.stage_named(values).replace("; ", " ", 1)
+        said = (f"{row}." if row else "") + in_loop.slow_loading(values)
     workers = values.get("by_workers_s", waits)
     how = f", as by workers for loader {one.loader}" if values.get("workers") == 0 else ""
     if workers < _NEARLY_ALL * waits:

@@ -70,14 +70,12 @@ def _row(run: Run, stage: StageResult, looks: list[Look], text: Text, again: fro
     for one in run.of_loader(LoaderFound, stage.loader):
         row = row._replace(iterable=one.iterable, dataset=one.dataset)
     sample_s = stage.exclusive_s_per_sample
-    found = (
-        with_known(
-            one, row._replace(took_s=one.share * sample_s), text, files.get(at, ""), held.get(at[:2], frozenset())
-        )
-        for one in _lines(places, len(looks), text)
-        for at in [(one.file, one.line, one.calls)]
-    )
-    lines = sorted(found, key=lambda one: -one.looks)
+
+    def told(one: DrilledLine) -> DrilledLine:
+        its, file = row._replace(took_s=one.share * sample_s), files.get((one.file, one.line, one.calls), "")
+        return with_known(one, its, text, file, held.get((one.file, one.line), frozenset()))
+
+    lines = sorted(map(told, _lines(places, len(looks), text)), key=lambda one: -one.looks)
     return DrilledRow(stage.loader, stage.name, stage.kind, stage.worker_share, len(looks), unread, tuple(lines))
 
 

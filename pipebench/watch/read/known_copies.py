@@ -13,6 +13,7 @@ _SAME = r"(?<![\w.])(?:self\.\w+|[A-Z][A-Z_\d]*)(?:\.(?:keys|values|items)\(\))?
 _PLAIN = r"[A-Za-z_][\w.]*"
 _CONVERTS = r"\.(?:astype\(|(?:float|double|half|long|int|numpy)\(\))"
 _USED = r"\bNAME\[(?!\s*:?\s*\])[^\]]+\](?!\s*[-+*/|&]?=(?!=))|\blen\(NAME\)|\bNAME\.shape\b"
+_REMOVES = re.compile(r"(?<![\w.])((?:self\.)?\w+)\.remove\(")
 COPIES = (
     Known(
         re.compile(
@@ -58,7 +59,7 @@ COPIES = (
         anywhere=True,
     ),
     Known(
-        re.compile(r"(?<![\w.])((?:self\.)?\w+)\.remove\("),
+        _REMOVES,
         "several items drawn at once",
         (
             "list.remove compares one item after the other, and moves all behind it. random.sample(items,",
@@ -71,7 +72,7 @@ COPIES = (
         draws=True,
     ),
     Known(
-        re.compile(r"(?<![\w.])((?:self\.)?\w+)\.remove\("),
+        _REMOVES,
         "a set in place of a list",
         (
             "list.remove compares one item after the other, and moves all behind it. A set has discard();",

@@ -77,9 +77,8 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         return replace(move, **place) if same and move is not None else move
     if action == "make-stage-cheaper":
         return _of_cause(first, usable_cores)
-    setting = next(
-        (first.values[one] for one in ("setting", "tools", "only", "what", "start_method") if one in first.values), None
-    )
+    names = ("start_method",) if action == "fill-first" else ("setting", "tools", "only", "what")
+    setting = next((first.values[one] for one in names if one in first.values), None)
     more = first.values.get("more_workers", first.values.get("to_threads"))
     more = more if float(first.values.get("workers_s", first.s)) >= _WORTH_WORKERS * first.s else None
     return NextMove(

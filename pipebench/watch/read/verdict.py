@@ -109,11 +109,15 @@ def _judged(
     if part is not None:
         if part.part == _NO_CORE:
             return verdict, None
-        shorter = NextMove("shorten-wait-part", result.usable_cores, wait_part=part.part)
-        found = result.hand_off if part.part == "receive" else None
-        told = {} if found is None else {"tensors": one_by_one(found), "carried": found.carried}
-        return verdict, replace(shorter, wait_part_s=part.s_per_iteration, **told)  # type: ignore[arg-type]
+        return verdict, _shorter(result, part)
     return verdict, next_move(result, main)
+
+
+def _shorter(result: WatchResult, part: WaitPart) -> NextMove:
+    """A shorter part of the wait; of receiving, with what makes it long."""
+    move = NextMove("shorten-wait-part", result.usable_cores, wait_part=part.part, wait_part_s=part.s_per_iteration)
+    found = result.hand_off if part.part == "receive" else None
+    return move if found is None else replace(move, tensors=one_by_one(found), carried=found.carried)
 
 
 def _in_other_threads(result: WatchResult, main: LoaderResult) -> LoaderResult | None:

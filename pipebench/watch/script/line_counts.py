@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pipebench.watch.record.line_counter import LineCounter
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.record.sample_calls import LineRuns
+from pipebench.watch.record.trial_lines import NO_LOADER
 from pipebench.watch.worker.repeated_calls import RepeatedCalls
 
 _TIMES = 2  # that each part of the iterations of a loop is counted
@@ -23,7 +24,6 @@ _ASKED_NS = 250_000_000  # between two of them, and until another loop may have 
 _GIVEN_UP_NS = 60_000_000_000  # a part that did not come: as what follows a step in a loop that does not train
 _FEWEST = 3  # iterations of the pass before: in the first ones, libraries are loaded
 _CALLS_NS = 1_500_000_000  # from one iteration in which calls are looked at to the next, and before the first
-_NO_LOADER = 0
 Part = Literal["wait", "before", "after"]
 _PARTS: tuple[Part, ...] = ("wait", "before", "after")
 
@@ -57,9 +57,8 @@ class LinesOfLoops:
             due_ns = [now + _FIRST_NS + one * _AGAIN_NS for one in range(_TIMES)]
             self._due_ns |= {(loader, one): [*due_ns] for one in _PARTS}
         due = self._due_ns[loader, part]
-        if turn < _FEWEST or self.counter.begun or self.looking is not None:
-            pass
-        elif due and now >= due[0]:
+        free = turn >= _FEWEST and not self.counter.begun and self.looking is None
+        if free and due and now >= due[0]:
             if model and compiled():
                 due.clear()
             elif self.counter.begin(sys._getframe(1)):
@@ -68,7 +67,7 @@ class LinesOfLoops:
                 self._loader, self._part = loader, part
                 self.asked_ns = now + _ASKED_NS
                 return
-        elif model and part == ("before" if loader != _NO_LOADER else "after"):
+        elif free and model and part == ("before" if loader != NO_LOADER else "after"):
             self._look_at_calls(loader, turn, now)
         waits = [one[0] for one in self._due_ns.values() if one and now < one[0] + _GIVEN_UP_NS]
         waits += [at for one, at in self._calls_ns.items() if self._calls[one].left and now < at + _GIVEN_UP_NS]

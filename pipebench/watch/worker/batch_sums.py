@@ -79,7 +79,8 @@ class Sums:
         self.file_reads = FileReads(recording, place.loader)
         self.pending: list[RepeatedCalls | LinesOfSamples | FileReads] = []  # each looks into one of the next samples
         recording.before_stop.append(self.write)
-        self._pools_in_ns = _POOLS_NS if place.first_pass == 0 and (place.worker or 0) < _ASKED else 0
+        self._asked = place.first_pass == 0 and (place.worker or 0) < _ASKED
+        self._pools_in_ns = _POOLS_NS if self._asked else 0
         self._clear()
 
     def _clear(self) -> None:
@@ -200,7 +201,7 @@ class Sums:
         The feeder thread may then have done more since the last batch, which is written too. A process that started in
         the first pass, one of the first workers, also writes its thread pools.
         """
-        if last and self.place.first_pass == 0 and (self.place.worker or 0) < _ASKED:
+        if last and self._asked:
             self._tell_pools()
         hidden = self.timer.hidden
         if not (self.batches or self.failed or hidden.errors or (last and pickling.meter.batches)):

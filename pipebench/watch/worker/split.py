@@ -60,12 +60,11 @@ class Split:
         self.here, self.outer, self.shown, self.samples_ns = True, REST, REST, 0
         self._timer, self._every = timer, every
         self._known, self._known_ns = (_LATER, _LATER_NS) if first_pass else (_KNOWN, _KNOWN_NS)
-        self._busy_ns = 0
-        self._batches = self._before_ns = self._unsplit_ns = self._unsplit = self._split = 0
+        self._batches = self._busy_ns = self._before_ns = self._unsplit_ns = self._unsplit = self._split = 0
         self._chosen = self._over = False
         self._before: _Sums | None = None
         self._observed: deque[_Batch] = deque(maxlen=self._known // 2)
-        self._usual_ns, self._spent_ns, self._long = 0.0, 0, [0, 0]
+        self._usual_ns, self._spent_ns, self._long, self._long_ns = 0.0, 0, 0, 0
         self._rows: dict[int, float] = {}  # of batches that were split, the latest ones most
         self._whole: dict[int, float] = {}
 
@@ -108,8 +107,8 @@ class Split:
         """Splits all batches again if some take much longer than is usual, because of whatever part of theirs."""
         self._spent_ns += spent
         if spent > _LONG * self._usual_ns:
-            self._long = [self._long[0] + 1, self._long[1] + spent]
-            self._over = self._long[0] >= _MOST_LONG and self._long[1] > _LONG_SHARE * self._spent_ns
+            self._long, self._long_ns = self._long + 1, self._long_ns + spent
+            self._over = self._long >= _MOST_LONG and self._long_ns > _LONG_SHARE * self._spent_ns
 
     def _decide(self) -> None:
         observed = [*self._observed]
@@ -145,13 +144,14 @@ class Split:
 
         Returns how many batches were not split.
         """
-        if not self._chosen:
+        if not self._chosen or (self._over and not self._unsplit):
             return 0
         sums, whole = self._timer.sums, self._timer.whole
-        rows = {number: sums[number] for number in range(len(stages.known)) if _may_be_inside(number)}
-        rows[self.outer] = sums[self.outer] - self._unsplit_ns
+        found = self._sums()
+        rows = {number: ns for number, ns in enumerate(found.rows) if _may_be_inside(number)}
+        rows[self.outer] -= self._unsplit_ns
         kept = 0.5 ** (self._split / _HALF)
-        self._rows, self._whole = _with(self._rows, kept, rows), _with(self._whole, kept, dict(enumerate(whole)))
+        self._rows, self._whole = _with(self._rows, kept, rows), _with(self._whole, kept, dict(enumerate(found.whole)))
         self._show()
         times = self._unsplit_ns / max(1.0, sum(self._rows.values()))
         given = {number: int(ns * times) for number, ns in self._rows.items() if number != self.outer}
