@@ -3,7 +3,8 @@
 From its begin, no single iteration or batch has figures of its own, none of the first ones is followed from its worker
 to its step, lines have the distance that they have after five seconds, and a short function loses its row after a few
 calls instead of 2,000 (a worker of these programs makes 4 samples a batch). The calls of no sample are looked into, and
-thread pools only at the end. Rows are known after 8 batches, however short.
+thread pools only at the end. Rows are known after 8 batches, however short, also of
+workers that wait for a core most of the time.
 """
 
 from pipebench.watch.record import pace, sampling
@@ -12,7 +13,7 @@ from pipebench.watch.worker import batch_sums, repeated_calls, split
 
 for module, name in (
     (pace, "SINGLE"), (pace, "_OF_ITS_AGE"), (in_place, "_TRIED"), (repeated_calls, "_SAMPLES"), (split, "_KNOWN"),
-    (split, "_LATER"), (split, "_KNOWN_NS"), (split, "_LATER_NS"), (batch_sums, "_POOLS_NS"),
+    (split, "_LATER"), (split, "_KNOWN_NS"), (split, "_LATER_NS"), (split, "_DISTURBED"), (batch_sums, "_POOLS_NS"),
 ):  # fmt: skip
     getattr(module, name)  # one that moved would change nothing
 pace.SINGLE = 2
@@ -25,3 +26,4 @@ repeated_calls._SAMPLES = 0
 batch_sums._POOLS_NS = 0
 split._KNOWN = split._LATER = 8
 split._KNOWN_NS = split._LATER_NS = 0
+split._DISTURBED = 1.0
