@@ -15,7 +15,7 @@ from pipebench import watching
 from pipebench.watch.launch.watched_script import WatchedScript
 from pipebench.watch.record import recording
 from pipebench.watch.record.from_handlers import from_a_handler
-from pipebench.watch.record.last_sample import PresentSample
+from pipebench.watch.record.last_sample import LastSample, PresentSample, last_sample
 from pipebench.watch.record.lines import Fault
 from pipebench.watch.record.recording import Recording, Settings, told
 from pipebench.watch.script import made
@@ -87,6 +87,15 @@ _ASKED: dict[str, Callable[[Path], object]] = {
 def test_nothing_of_ours_swallows_it(asked: Callable[[Path], object], handler: None, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="a worker was killed"):
         asked(tmp_path)
+
+
+def test_what_our_own_call_raises_asks_for_no_handlers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch of a data set that makes whole batches is noted by a list, which is no number."""
+    present = PresentSample(str(tmp_path / "one.spans"))
+    present.begin()
+    monkeypatch.setattr(signal, "getsignal", lambda number: pytest.fail("it takes a tenth of a millisecond"))
+    present.note([3, 4])
+    assert last_sample(tmp_path / "one.spans") == LastSample("[3, 4]", inside=True)
 
 
 def test_at_the_end_of_a_script_all_is_written_first(
