@@ -27,6 +27,9 @@ def heading(found: WatchedCommand, main: WatchResult, *, full: bool = False) -> 
         return [Line(said, "bold"), *_unwatched(found)]
     shown, together = found.programs[found.shown], found.ranks
     made: list[Sparing] = []
+    ended = [*ends(found.programs)]
+    if together is not None and together.hang is None and any(one.ended == "failed" for one in found.programs):
+        made, ended = [*(Line(one, "bold") for one in ended[:1]), *ended[1:]], []
     if together is not None:
         made += [f"Before the job was queued again: {ranks.verdict(one)}" for one in found.earlier]
         errors = {one.rank: one.error for one in found.programs if one.rank is not None and one.error}
@@ -41,7 +44,7 @@ def heading(found: WatchedCommand, main: WatchResult, *, full: bool = False) -> 
         made.append(f"{below} --full shows every program.")
     else:
         made.append(f"{_who(shown)} of the command loads data.")
-    return [*made, *ends(found.programs), Spare(tuple(_unwatched(found)), 30), ""]
+    return [*made, *ended, Spare(tuple(_unwatched(found)), 30), ""]
 
 
 def title(one: Program) -> Line:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part
 from pipebench.render.screen import FEWEST_ROWS
-from pipebench.results.ranks import FEWEST_STEPS, Hang, RankRow, Ranks, SlowStage
+from pipebench.results.ranks import FEWEST_STEPS, Hang, LateInFew, RankRow, Ranks, SlowStage
 from pipebench.units import Scale, counted, percent, printable, rate_number, seconds, seconds_scale
 
 _FEW = 8  # ranks in the short report
@@ -15,6 +15,8 @@ _FEW_MISSING = 2
 _MOST_LISTED = 4
 _UNEVEN = 1.05
 _WORTH_A_WORD = 0.02  # of the loop
+_ROUNDS_TO_NONE = 0.005
+_MOSTLY_LAST = 0.6
 _WORTH_A_PART = 0.05  # of what a sample takes longer
 _LEGEND = "Own work: all but backward and collectives. last: share of the steps {}."
 _CUT = "+: the records of this rank have no end, so it may have loaded more."
@@ -104,9 +106,25 @@ def _in_a_step(found: Ranks) -> str:
             f"({percent(found.cost_share)}; {_tried(found)})."
         )
     if found.cost_share < _WORTH_A_WORD:
-        return _none(found, f"{cost} ({percent(found.cost_share)})")
+        little = f"under 1 % of each step of {seconds(found.step_s)}"
+        return _none(found, f"{cost} ({percent(found.cost_share)})" if found.cost_share >= _ROUNDS_TO_NONE else little)
+    if (few := found.late_in_few) is not None:
+        return _in_few(found, few)
     return (
         f"Waiting for the last of them costs {cost} ({percent(found.cost_share)}; {_tried(found)}). {_no_cause(found)}"
+    )
+
+
+def _in_few(found: Ranks, few: LateInFew) -> str:
+    """Which rank held the others up in a few steps, by what, and what the other steps cost."""
+    by = {"wait": "by waiting for batches", "work": "by its own work before a collective"}[few.part]
+    waits = "the other rank waited" if len(found.rows) == 2 else "the others waited"
+    steps_s, others_s = found.steps * found.step_s, max(0.0, found.cost_s - few.s)
+    left_s = others_s / max(1, found.steps - few.steps)
+    left = "next to nothing" if others_s < _ROUNDS_TO_NONE * steps_s else seconds(left_s)
+    return (
+        f"Rank {few.rank} came late to {counted(few.steps, 'step')} of {found.steps:,}, {by}: {waits} {seconds(few.s)} "
+        f"for it ({percent(few.s / steps_s)} of all steps). In the other steps, waiting for the last one costs {left}."
     )
 
 
@@ -123,7 +141,18 @@ def _none(found: Ranks, cost: str) -> str:
         )
     if found.outside_share >= _WORTH_A_WORD or found.uneven is not None or found.late is not None:
         return f"Within the steps, waiting for the last one costs {cost}."
-    return f"None holds the others up: waiting for the last one costs {cost}."
+    return f"None holds the others up: waiting for the last one costs {cost}.{_not_slower(found)}"
+
+
+def _not_slower(found: Ranks) -> str:
+    """Why a rank comes last in most steps, if that costs nothing."""
+    most = max(found.rows, key=lambda one: one.last_share)
+    if most.last_share < _MOSTLY_LAST or most.wait_s < _MOSTLY_LAST * (most.wait_s + most.work_s):
+        return ""
+    return (
+        f" Rank {most.rank} comes last in {percent(most.last_share)} of them, because the workers of the others load "
+        "while these wait for it: its own are no slower."
+    )
 
 
 def _no_cause(found: Ranks) -> str:
@@ -150,6 +179,10 @@ def _missing(found: Ranks) -> str:
 
 def next_of(found: Ranks) -> str:
     """The next move where a rank holds the others up by its own work, which no change of its loader makes shorter."""
+    if (few := found.late_in_few) is not None:
+        step = "that step" if few.steps == 1 else "these steps"
+        what = "which samples were slow" if few.part == "wait" else "what it did there (a checkpoint, a metric, a file)"
+        return f"Next: find out about {step} of rank {few.rank}, whose figures are above: {what}."
     if found.straggler is None or found.part != "work" or found.saved_share < _WORTH_A_WORD:
         return ""
     if found.tokens is not None:

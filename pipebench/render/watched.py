@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from pipebench.render import layout, programs, ranks, screen
@@ -43,6 +44,8 @@ def _all(result: WatchResult, command: WatchedCommand | None, full: bool) -> lis
     if command.shown is not None:
         short = command.ranks is not None and not full
         move = ranks.next_of(command.ranks) if command.ranks is not None else ""
+        if command.ranks is not None and command.ranks.late_in_few is not None:  # what a rule says is of all steps
+            result = dataclasses.replace(result, next_move=None)
         made += of_rank(result, move) if short else parts(result, full=full, of_command=True)
     for one in command.programs if full else ():
         if one.watched is not None:

@@ -83,6 +83,19 @@ class RankRow:
 
 
 @dataclass(frozen=True)
+class LateInFew:
+    """A rank that came late to `steps` steps, by `s` in all, which is most of what the ranks cost each other.
+
+    It did so by waiting for batches, or by its own work: the larger `part`.
+    """
+
+    rank: int
+    steps: int
+    s: float
+    part: Literal["wait", "work"]
+
+
+@dataclass(frozen=True)
 class SlowStage:
     """A stage that takes one rank longer: seconds a sample there, and of the median of the other ranks.
 
@@ -148,6 +161,8 @@ class Ranks:
     `late` is the rank that came to `init_process_group` last, and by how many seconds the median of the others waited
     longer there than it (None: by little, or not known).
 
+    `late_in_few` is a rank that held the others up in a few steps only (None: none did, or one does so in many).
+
     `early` are the ranks that did not reach their end. `hang` says that the ranks made no step any more before the end
     (None: they did). Then no straggler is named from a few steps.
     """
@@ -176,6 +191,12 @@ class Ranks:
     hang: Hang | None = None
     uneven: tuple[tuple[int, float], tuple[int, float]] | None = None
     late: tuple[int, float] | None = None
+    late_in_few: LateInFew | None = None
+
+    @property
+    def held_up_by(self) -> int | None:
+        """The rank that the others wait for, in many steps or in a few (None: none is known)."""
+        return self.late_in_few.rank if self.straggler is None and self.late_in_few is not None else self.straggler
 
     @property
     def hours_a_day(self) -> float:

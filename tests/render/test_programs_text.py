@@ -8,7 +8,7 @@ import pytest
 
 from pipebench.render import watched
 from pipebench.results.programs import Program, WatchedCommand
-from pipebench.results.ranks import RankRow, Ranks, SlowStage
+from pipebench.results.ranks import LateInFew, RankRow, Ranks, SlowStage
 
 GOLDEN = Path(__file__).parent / "golden"
 MAIN = made_up.watched()
@@ -80,6 +80,22 @@ def test_a_rank_that_works_longer_has_its_own_next_move_and_not_that_of_its_load
     found = " ".join(_whole(command).split())
     assert said in found and found.count("Next: ") == 1
     assert "Next: find what rank" not in " ".join(_whole(_ranked()).split())
+
+
+@pytest.mark.parametrize(("part", "said"), [("wait", "which samples were slow."), ("work", "what it did there (a ")])
+def test_a_rank_that_was_late_once_has_that_step_as_next_move(part, said):
+    late = replace(RANKS, straggler=None, part=None, stage=None, late_in_few=LateInFew(1, 1, 3.9, part))
+    found = " ".join(_whole(replace(_ranked(), ranks=late)).split())
+    assert f"Next: find out about that step of rank 1, whose figures are above: {said}" in found
+    assert found.count("Next: ") == 1
+
+
+def test_what_a_rank_failed_with_comes_first():
+    command = _ranked()
+    failed = replace(command.programs[1], ended="failed", error="RuntimeError: no memory (train.py:7)", left_s=3.0)
+    lines = _whole(replace(command, programs=(command.programs[0], failed))).splitlines()
+    assert lines[0].startswith("train.py (rank 1, process 102) failed: RuntimeError: no memory")
+    assert "".join(lines).count("no memory") == 1
 
 
 def test_one_program_is_shown_as_a_script_is():

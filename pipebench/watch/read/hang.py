@@ -92,6 +92,6 @@ def with_hang(found: Ranks, ranks: Sequence[Program]) -> Ranks:
     if hang is None or found.steps >= _TELL_MORE:
         return replace(found, hang=hang)
     return replace(
-        found, hang=hang, straggler=None, part=None, behind_s=0.0, stage=None, longer=None, saved_share=0.0,
-        fewer_cores=None, fewer_workers=None, outside_rank=None, outside_s=0.0, outside_share=0.0,
+        found, hang=hang, straggler=None, late_in_few=None, part=None, behind_s=0.0, stage=None, longer=None,
+        saved_share=0.0, fewer_cores=None, fewer_workers=None, outside_rank=None, outside_s=0.0, outside_share=0.0,
     )  # fmt: skip

@@ -155,8 +155,9 @@ def _shown(found: Sequence[Program]) -> tuple[int | None, Ranks | None]:
         ],
     )
     ranks = with_hang(ranks, [found[place] for place in together])
-    first = (ranks.hang.ranks if ranks.hang is not None else ()) or ranks.readers or (ranks.rows[0].rank,)
-    chosen = first[0] if ranks.straggler is None else ranks.straggler
+    first = (ranks.hang.ranks if ranks.hang is not None else ()) or ranks.readers
+    known = ranks.held_up_by if ranks.straggler is not None or not first else first[0]
+    chosen = ranks.rows[0].rank if known is None else known
     return next(place for place in together if found[place].rank == chosen), ranks
 
 

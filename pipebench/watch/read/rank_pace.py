@@ -14,7 +14,7 @@ from statistics import fmean, median, median_low, stdev
 from typing import Literal
 
 from pipebench.results.costs import LoopCosts
-from pipebench.results.ranks import StepOfRank
+from pipebench.results.ranks import LateInFew, StepOfRank
 from pipebench.results.watched import LoaderResult, WatchResult
 from pipebench.watch.read.hand_off import explained_s
 from pipebench.watch.record.sampling import STEP_BITS, weight
@@ -23,6 +23,7 @@ _NS = 1e-9
 _BLOCKS = 8  # of neighbouring batches: slow ones come together, so single ones are not independent
 _FROM_WORKERS = ("wait-for-worker", "receive")  # the parts of a wait in which the loop's own process does not work
 _DIFFER = 0.1  # of a step: waits for batches
+_MOST, _FEW = 0.7, 0.02  # of what late ranks cost, and of the steps in which they do
 _ALIKE = 0.25  # of what these waits differ by: own parts of a step
 
 
@@ -171,6 +172,34 @@ def _with_slower(found: Costs, paces: Sequence[Pace], slowest: int) -> Costs:
         slower=(there.loads_s - following.loads_s) / there.loads_s,
         unsure=math.hypot(there.error_s or 0.0, following.error_s or 0.0) / there.loads_s if known else None,
     )
+
+
+def late_in_few(
+    paces: Sequence[Pace], own: Sequence[Mapping[int, StepOfRank]], common: Sequence[int]
+) -> LateInFew | None:
+    """The rank whose own process is late in a few of the steps, by its place, if that is most of what the ranks lose.
+
+    None: these are many steps, or of several ranks.
+    """
+    late: list[tuple[float, int, int, bool]] = []
+    for number in common:
+        each = [one.own_ns(its[number]) for one, its in zip(paces, own, strict=True)]
+        place = max(range(len(each)), key=each.__getitem__)
+        behind, stands_for = each[place] - median_low(each), weight(number, STEP_BITS)
+        step = own[place][number]
+        waits = paces[place].own_ns(step) - step.work_ns > step.work_ns
+        late.append((behind * stands_for, stands_for, place, waits))
+    late.sort(reverse=True)
+    whole, found, few = sum(one[0] for one in late), 0.0, 0
+    while found < _MOST * whole:
+        found += late[few][0]
+        few += 1
+    steps = sum(one[1] for one in late[:few])
+    if not few or steps > max(1.0, _FEW * sum(one[1] for one in late)) or len({one[2] for one in late[:few]}) > 1:
+        return None
+    waits_ns = sum(one[0] for one in late[:few] if one[3])
+    part: Literal["wait", "work"] = "wait" if waits_ns > found / 2 else "work"
+    return LateInFew(late[0][2], steps, found * _NS, part)
 
 
 def costs_by_waits(

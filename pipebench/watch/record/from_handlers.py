@@ -17,7 +17,8 @@ def from_a_handler(error: BaseException) -> bool:
     ask for all handlers takes a tenth of a millisecond.
     """
     place = error.__traceback__
-    if place is None or place.tb_next is None:
+    below = None if place is None else place.tb_next
+    if below is None:
         return False
     codes = {_code(signal.getsignal(one)) for one in signal.valid_signals()} - {None}
     while place is not None:
