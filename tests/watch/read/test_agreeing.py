@@ -216,3 +216,21 @@ def test_a_table_of_lines_that_has_none_is_left_out() -> None:
     assert watch_drilled.all_drilled(found, {1}, full=False) == []
     line = replace(found, drilled=(DrilledRow(1, "DS.__getitem__", "getitem", 0.9, 30, 3, (_line(0.9),)),))
     assert watch_drilled.all_drilled(line, {1}, full=False)
+
+
+def test_what_a_batch_is_received_late_for_its_worker_is_a_wait_for_it() -> None:
+    """A worker that computes keeps its interpreter's lock, and so the thread that sends the descriptors waits."""
+    rows = (
+        AccountRow("receive", 5.0, 1, 4.0, "smaller-hand-off"),
+        AccountRow("unpickle", 0.5, 1, 0.2, "smaller-hand-off"),
+        AccountRow("receive", 3.0, 2),
+        AccountRow("wait-for-worker", 1.0, 1, 0.5, "faster-loading"),
+    )
+    cause = Cause("stage", 6.0, 5.5, 1, {"busy": 0.95, "late_s": 4.8})
+    other = Cause("callbacks", 6.0, 5.5, 2, {"early_s": 0.01, "late_s": 0.04})
+    found = with_causes(Account(10.0, rows, causes=(cause, cause, other))).rows
+    assert [(one.code, one.loader) for one in found] == [(one.code, one.loader) for one in rows]
+    assert [one.s for one in found] == pytest.approx([0.2, 0.5, 3.0, 5.8])
+    assert [one.recoverable_s for one in found] == [pytest.approx(0.2), 0.2, None, pytest.approx(5.3)]
+    without = with_causes(Account(9.0, rows[:3], causes=(cause,))).rows
+    assert without[0] == AccountRow("wait-for-worker", pytest.approx(4.8), 1, pytest.approx(4.8), "faster-loading")  # type: ignore[arg-type]
