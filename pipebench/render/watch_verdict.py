@@ -297,6 +297,7 @@ TRIED = {
 }  # fmt: skip
 
 
+_WORTH_A_BOUND = 0.2  # of the loop, waits for batches: the bound says what training without them would gain
 _TRIES_FROM_S = 20.0  # of the loops: `advise` watches for six seconds, and then tries some windows of seconds
 _AFTER_DATA = ("backward", "optimiser")  # the largest phase of a loop: then data is not what to look for
 
@@ -347,7 +348,8 @@ def _of_judged(result: WatchResult, own: str | None, of_command: bool) -> str | 
         return None
     if found.limit == "training":
         return "Then: `pipebench syncs MODULE:STEP` lists the lines where training waits for the device."
-    if result.bound is None and not (of_command or beginning(result).nothing) and own is not None:
+    worth = found.wait_share >= _WORTH_A_BOUND and not beginning(result).nothing
+    if result.bound is None and worth and own is not None and not of_command:
         bound = f"`pipebench watch --bound --yes-discard-weights {own}`"
         return f"Then: {bound} measures how much faster training could be. It spoils the weights."
     return None

@@ -70,20 +70,23 @@ def test_no_span_of_data_is_asked_for_where_another_part_is_the_largest(phase: s
 
 
 def test_where_no_change_is_certain_the_bound_comes_next_with_its_price() -> None:
-    found = replace(watched(), next_move=None, verdict=Verdict("data"), bound=None, started="train.py --lr 3")
+    verdict = Verdict("data", wait_share=0.4)
+    found = replace(watched(), next_move=None, verdict=verdict, bound=None, started="train.py --lr 3")
     assert next_command(found, of_command=False) == (
         "Then: `pipebench watch --bound --yes-discard-weights train.py --lr 3` measures how much faster training could "
         "be. It spoils the weights."
     )
     measured = replace(found, bound=made_up.bound())
     assert next_command(measured, of_command=False) is next_command(found, of_command=True) is None
+    little = replace(found, verdict=replace(verdict, wait_share=0.15))  # ready batches would gain no more
+    assert next_command(little, of_command=False) is None
 
 
 @pytest.mark.parametrize("limit", ["data", "training"])
 def test_no_command_finds_what_a_loop_keeps(limit: Any) -> None:
     """Neither ready batches nor waits for a device are what makes steps slower and slower."""
     idle = DeviceIdle(0.1, 0.1, 3)
-    found = replace(watched(), verdict=Verdict(limit), bound=None, started="train.py", device_idle=idle)
+    found = replace(watched(), verdict=Verdict(limit, wait_share=0.4), bound=None, started="train.py", device_idle=idle)
     for move in (NextMove("keep-less", 2.0), None):
         said = next_command(replace(found, next_move=move), of_command=False)
         assert (said is None) == (move is not None)
