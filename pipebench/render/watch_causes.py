@@ -83,7 +83,8 @@ def _views(values: Any) -> str:
 
 
 def _no_workers(one: Cause, values: Any, part: str) -> str:
-    more = setting("num_workers", values.get("made_by", ""), f"{2 if 'by_thread' in values else 1} or more")
+    fewest = 2 if "by_thread" in values else values.get("fewest", 1)
+    more = setting("num_workers", values.get("made_by", ""), f"{fewest} or more")
     if "kept_open" in values:
         more = "Workers that each open the file or connection themselves"
     made = f"Loader {one.loader} has no workers: making batches inside the loop took {part}{stage_named(values)}."

@@ -19,6 +19,8 @@ from pipebench.watch.read.of_causes import Seen, stage_values
 from pipebench.watch.read.reads import read_values
 
 _MANY = 32  # tensors of a batch
+_BY_WORKERS = ("make-batch", "start-up", "end-of-pass", "validation")
+_MOST = 0.8  # of what workers save
 _WORTH = 1.05  # a speed-up that workers may bring: with less, they hardly help
 
 
@@ -30,7 +32,7 @@ def no_workers(seen: Seen) -> Iterable[Cause]:
             waits = seen.s(rows[1], loader=one.loader) > seen.s(rows[0], loader=one.loader)
             values = {"usable_cores": seen.result.usable_cores, **stage_values(seen, one)}
             values |= {"made_by": one.made_by} if one.made_by else {}
-            values |= {"by_thread": 1} if waits else {}
+            values |= {"by_thread": 1} if waits else {"fewest": _fewest(seen, one)}
             values |= {"kept_open": 1} if one.kept_open else {}
             values |= {"own_processes": 1} if one.own_processes else {}
             values |= _besides(seen.result, one) | read_values(seen.result, one)
@@ -45,6 +47,12 @@ def no_workers(seen: Seen) -> Iterable[Cause]:
                 values |= {IN_VAIN: doubt, "at_once": int(asks_for_each(one, *names))}
             code = "no-workers" if many is None else "many-tensors"
             yield Cause(code, spent, saved, one.loader, values | (many or {}))
+
+
+def _fewest(seen: Seen, one: LoaderResult) -> int:
+    """The fewest workers that save most of what workers can: one works only as long as the loop does something else."""
+    beside_s = seen.s(loader=one.loader) - seen.s(*_BY_WORKERS, loader=one.loader)
+    return 1 if beside_s >= _MOST * (seen.saved("make-batch", loader=one.loader) or 0.0) else 2
 
 
 def _in_vain(result: WatchResult, one: LoaderResult) -> str:

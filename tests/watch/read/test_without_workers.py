@@ -45,6 +45,22 @@ def test_workers_that_would_share_an_open_file_are_not_promised() -> None:
     )
 
 
+@pytest.mark.parametrize(("forward_s", "fewest"), [(0.1, 2), (2.0, 1)])
+def test_one_worker_saves_only_what_the_loop_does_meanwhile(forward_s: float, fewest: int) -> None:
+    found = watched()
+    loader = replace(found.loaders[0], workers=0)
+    rows = (
+        AccountRow("make-batch", 3.0, loader.loader, 1.5, "more-overlap"),
+        AccountRow("start-up", 2.0, loader.loader),
+        AccountRow("forward", forward_s, loader.loader),
+    )
+    seen = Seen(Run([], ShownTime(), ()), replace(found, loaders=(loader,)), Account(9.0, rows), {})  # type: ignore[arg-type]
+    (cause,) = no_workers(seen)
+    assert cause.values["fewest"] == fewest
+    told = SENTENCES["no-workers"](cause, cause.values, "3 s")
+    assert f"num_workers={fewest} or more could save up to 1.50 s" in told
+
+
 @pytest.mark.parametrize(
     ("tensors", "reason", "saved"),
     [(2.0, "more-overlap", 1.0), (301.0, "one-tensor", 3.0), (None, "more-overlap", 1.0)],
@@ -63,7 +79,7 @@ def test_the_account_says_what_saves_the_making_of_batches(tensors: float | None
 
 
 @pytest.mark.parametrize(
-    ("hand_over_s", "saved", "by"), [(0.001, 1.0, "num_workers=1"), (0.09, 3.0, "Cheaper samples")]
+    ("hand_over_s", "saved", "by"), [(0.001, 1.0, "num_workers=2"), (0.09, 3.0, "Cheaper samples")]
 )
 def test_cheaper_samples_save_it_where_a_worker_needs_longer_to_hand_over_than_to_make(
     hand_over_s: float, saved: float, by: str
