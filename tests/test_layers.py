@@ -78,8 +78,8 @@ HOUSE = {
     "in_training copies decoders divide_first earlier fewer_fields resize_first crop_first draft packed_crops "
     "from_bytes getitems in_one_tensor in_order kept knock_out lookup loop_threads opencv_resize "
     "persistent_workers num_workers one_iterator one_thread padding like_lengths one_row pin_memory "
-    "prefetch_factor ring_collate sampler_ahead select_first slow_lines spread_evenly start_method unlocked "
-    "validation",
+    "prefetch_factor ring_collate sampler_ahead select_first slow_lines less_work spread_evenly start_method "
+    "unlocked validation",
     "advise": "judging streams main_loader whole_run sync_cause shared_resource trial conductor snippet tail live_run "
     "command",
     "before_after": "loaders estimates figures watched differing whole",

@@ -57,8 +57,8 @@ def test_every_module_is_a_remedy_in_a_stated_order():
         "num_workers", "getitems", "prefetch_factor", "pin_memory", "ring_collate", "from_bytes", "in_order",
         "decoders", "lookup", "start_method", "bytes_across", "kept", "cache", "crop_first", "draft",
         "opencv_resize", "resize_first", "knock_out", "one_iterator", "validation", "between", "callbacks",
-        "in_workers", "like_lengths", "padding", "sampler_ahead", "slow_lines", "divide_first", "fewer_fields",
-        "in_training", "one_row", "select_first", "spread_evenly", "unlocked",
+        "in_workers", "like_lengths", "padding", "less_work", "sampler_ahead", "slow_lines", "divide_first",
+        "fewer_fields", "in_training", "one_row", "select_first", "spread_evenly", "unlocked",
     ]  # fmt: skip
 
 

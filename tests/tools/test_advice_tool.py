@@ -24,6 +24,7 @@ OTHERS = (
     "thirtieth",
     "thirtyfirst",
     "thirtysecond",
+    "thirtythird",
 )  # fmt: skip
 
 

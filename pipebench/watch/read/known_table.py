@@ -156,6 +156,20 @@ KNOWN = (
         r"|_?PPoly\w*\.__call__|BSpline\.__call__)$",
         most=None,
     ),
+    Known(  # scipy 1.15: filters by rank have a fast way for arrays of one axis, and for these only
+        re.compile(
+            r"\b(?:median|rank|percentile)_filter\([^#]*\bsize\s*=\s*[(\[]\s*"
+            r"(?:1\s*,\s*\w+|\w+\s*,\s*1)\s*[)\]]"
+        ),
+        "a filter of each row by itself",
+        (
+            "Since SciPy 1.15, such filters are fast on an array of one axis: 26 to 49 times as fast in",
+            "a trial (4 rows of 2,000 numbers, sizes 51 and 151), with equal numbers.",
+            "np.stack([median_filter(row, size=n) for row in x]).",
+        ),
+        r"scipy\.(?:median|rank|percentile)_filter$",
+        most=None,
+    ),
     Known(  # skimage.transform.resize makes floats of 64 bits; scipy.ndimage filters them as splines where order > 1
         re.compile(
             r"\b(?:zoom|rotate|resize|rescale|affine_transform|map_coordinates|gaussian\w*|median_filter"

@@ -102,6 +102,9 @@ KNOWN = [
     ("y = interp1d(self.axis, x)(AXIS)", "scipy._Interpolator1D.__call__", "np.interp, or many samples at once"),
     ("x = signal.resample(x, n, axis=-1)", "scipy.resample", "signals at the rate of training"),
     ("x = ndimage.zoom(x, 2)", "scipy.zoom", "OpenCV for images"),
+    ("x = median_filter(x, size=(1, WIDTH), mode='wrap')", "scipy.median_filter", "a filter of each row by itself"),
+    ("x = ndimage.median_filter(x, [9, 1])", "scipy.median_filter", "OpenCV for images"),  # in other words: not seen
+    ("x = median_filter(x, size=(9, 9))", "scipy.median_filter", "OpenCV for images"),
     ("x = rescale(x, 0.5, channel_axis=-1)", "skimage.fixed_func", "OpenCV for images"),
     ("lam = torch.distributions.Beta(a, a).sample()", "torch.Beta.__init__", "numbers drawn without a distribution"),
     ("font = ImageFont.truetype('Sans.ttf', 20)", "PIL.truetype", "the font loaded once"),
