@@ -23,6 +23,14 @@ class ProgramStarted:
 
 
 @line
+class WithoutTorch:
+    """The process looked for torch and has not imported it when it ends. `missing`: its Python, `python`, has none."""
+
+    python: str
+    missing: bool
+
+
+@line
 class RankFound:
     """The process is one of the `of` ranks that train together. The last line of this kind counts.
 
@@ -156,6 +164,7 @@ class LastStep:
 
 ProgramLine: TypeAlias = (
     ProgramStarted
+    | WithoutTorch
     | RankFound
     | CoresAllowed
     | LeftOn
