@@ -60,7 +60,7 @@ HOUSE = {
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described begins compiling device_idle in_loop like_a_device together settled "
     "chains all_made collectives bound bound_of_ranks known_row known_files known_arrays known_copies known_operations "
-    "known_table query_plan known_lines lines_around known_elements "
+    "known_table query_plan module_names known_lines lines_around known_elements "
     "opened_again reads needless drilled line_runs hand_off script_cpu costs over_time pauses loop_clock host_use "
     "known_move moves moves_of_run locks prepared account verdict waiting stalls series each_loader growing "
     "of_causes one_worker slow_line drawn_lines full_collections cores_taken first_batches pass_causes once "
