@@ -134,8 +134,8 @@ class StartLooks:
     """Where the main thread was before its first loop, in so many looks from `begin` to `end`.
 
     `imports` of them were inside an import, which a library may do late. `lines` are the innermost ones of the user's
-    own in the others; looks that found none are in `looks` only. If the process forked before its first loop, `end` is
-    the fork.
+    own in the others; looks that found none are in `looks` only. If another thread forked before the first loop, `end`
+    is the fork. `after`: they are of what follows the last loop instead.
     """
 
     begin: int
@@ -143,6 +143,7 @@ class StartLooks:
     looks: int
     lines: list[LineLooks] = field(default_factory=list)
     imports: int = 0
+    after: bool = False
 
 
 @line
