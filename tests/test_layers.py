@@ -48,8 +48,8 @@ HOUSE = {
     "watch.script": "made dividing nested_columns held_models described lost_workers wait_parts arrivals "
     "training_device device_idle main_thread own_steps passes head_work unused_gradients line_counts phases backward "
     "ranks loop_place own_python own_line frozen_modules unused_graphs compiling full_collections switching "
-    "busy_threads look_counts look_keys awaiting helper_threads around_loop forks thread_clock looked_lines start_looks "
-    "loop_looks watched_next loop_spans without_loader left_on gradient_rows optimisers "
+    "busy_threads look_counts look_keys awaiting helper_threads around_loop forks thread_clock looked_lines "
+    "start_looks loop_looks watched_next loop_spans without_loader left_on gradient_rows optimisers "
     "simple_queues relays same_samples spawned_workers "
     "transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",

@@ -31,6 +31,13 @@ class WithoutTorch:
 
 
 @line
+class LoadsInFork:
+    """A process that a program forked, and that is no worker, iterates a loader over this class. It is not watched."""
+
+    dataset: str
+
+
+@line
 class RankFound:
     """The process is one of the `of` ranks that train together. The last line of this kind counts.
 
@@ -166,6 +173,7 @@ class LastStep:
 ProgramLine: TypeAlias = (
     ProgramStarted
     | WithoutTorch
+    | LoadsInFork
     | RankFound
     | CoresAllowed
     | LeftOn

@@ -44,7 +44,7 @@ class LookedLines:
 
 
 class AfterLoops:
-    """What looks found since the last pass over a loader, or the last step of a loop without one."""
+    """What looks found since the last pass over a loader."""
 
     def __init__(self) -> None:
         self._seen: LookedLines | None = None
@@ -60,8 +60,8 @@ class AfterLoops:
             seen.note(frame)
 
     def write(self, recording: Recording) -> None:
-        """Writes what was seen."""
-        if self._seen is not None:
+        """Writes what was seen, if looks found anything."""
+        if self._seen is not None and self._seen.looks:
             recording.write(self._seen.until(perf_counter_ns(), after=True))
 
 

@@ -160,7 +160,7 @@ class LoopLooker:
             self.write()
         self._turn, self._came, self._turn_s = self._turn + 1, now, now - self._came
         self.collected.loader = loader
-        self._rest.begins(loader in (BETWEEN, NO_LOADER))
+        self._rest.begins(loader == BETWEEN)
         if self.again and self._loop is not None:  # the iteration that ends has no further backward
             self._of[self._loop.loader].include(self.again)
             self.again.clear()

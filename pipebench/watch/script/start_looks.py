@@ -48,7 +48,7 @@ class StartLooker:
         self._stop, self._gone = _thread.allocate_lock(), _thread.allocate_lock()  # a thread that ended holds its own
         self._stop.acquire()
         self._gone.acquire()
-        _thread.start_new_thread(self._look_on, (threading.main_thread().ident, self._stop, self._gone))
+        _thread.start_new_thread(self._look_on, (threading.main_thread().ident or 0, self._stop, self._gone))
 
     def pause(self) -> None:
         """Ends the thread. `go_on` starts it again."""

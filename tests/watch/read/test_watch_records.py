@@ -62,6 +62,7 @@ LINES: list[lines.Line] = [
     ),
     program_lines.ProgramStarted(5, 9, ["train.py", "--epochs"]),
     program_lines.WithoutTorch("/opt/bin/python", True),
+    program_lines.LoadsInFork("Photos"),
     program_lines.RankFound(1, 4, 1, "host:1:0"),
     program_lines.ProgramFailed("ValueError: no"),
     program_lines.CoresAllowed([0, 2]),

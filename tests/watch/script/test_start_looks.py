@@ -41,7 +41,10 @@ def test_the_innermost_line_of_the_users_own_is_counted(looker):
     assert sum(one.looks for one in line.lines) <= line.looks
 
 
-WAITS = "import sys, time\nuntil = sys.looker._seen.looks + 20\nwhile sys.looker._seen.looks < until:\n    time.sleep(0.001)\n"
+WAITS = (
+    "import sys, time\nseen = sys.looker._seen\nuntil = seen.looks + 20\n"
+    "while seen.looks < until:\n    time.sleep(0.001)\n"
+)
 
 
 @pytest.mark.parametrize("place", ["site-packages", "own"])
