@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -167,6 +168,29 @@ def printable(name: str | bytes | os.PathLike[str]) -> str:
         return path
     text = (_bytes(path) if isinstance(path, str) else path).decode("utf-8", "backslashreplace")
     return text if text.isprintable() else "".join(one if one.isprintable() else _escaped(one) for one in text)
+
+
+def quoted(word: str) -> str:
+    """A word as a shell takes it, inert. One that is not printable needs a shell that knows $'...' (bash, zsh, ksh).
+
+    >>> quoted("my data/train.py"), quoted("a\\nb's.py")
+    ("'my data/train.py'", "$'a\\\\nb\\\\'s.py'")
+    """
+    if word.isprintable():
+        return shlex.quote(word)
+    return f"$'{''.join(map(_in_shell, word))}'"
+
+
+def _in_shell(char: str) -> str:
+    """A character inside $'...': there, `\\xNN` is a byte and `\\uNNNN` a character."""
+    code = ord(char)
+    if char in "\\'":
+        return f"\\{char}"
+    if char.isprintable():
+        return char
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    return _escaped(char) if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def code_place(file: str, line: int) -> str:

@@ -48,8 +48,8 @@ HOUSE = {
     "watch.script": "made dividing nested_columns held_models described lost_workers wait_parts arrivals "
     "training_device device_idle main_thread own_steps passes head_work unused_gradients line_counts phases backward "
     "ranks loop_place own_python own_line frozen_modules unused_graphs compiling full_collections switching "
-    "busy_threads look_counts look_keys awaiting helper_threads around_loop forks thread_clock start_looks "
-    "loop_looks watched_next loop_spans without_loader left_on gradient_rows optimisers "
+    "busy_threads look_counts look_keys awaiting helper_threads around_loop forks thread_clock looked_lines "
+    "start_looks loop_looks watched_next loop_spans without_loader left_on gradient_rows optimisers "
     "simple_queues relays same_samples spawned_workers "
     "transfers iterators webdataset_loader",
     "watch.bound": "batches schedule alternation agreement live_batches session",
@@ -60,7 +60,7 @@ HOUSE = {
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described begins compiling device_idle in_loop like_a_device together settled "
     "chains all_made collectives bound bound_of_ranks known_row known_files known_arrays known_copies known_operations "
-    "known_table query_plan known_lines lines_around known_elements "
+    "known_table query_plan module_names known_lines lines_around known_elements "
     "opened_again reads needless drilled line_runs hand_off script_cpu costs over_time pauses loop_clock host_use "
     "known_move moves moves_of_run locks prepared account verdict waiting stalls series each_loader growing "
     "of_causes one_worker slow_line drawn_lines full_collections cores_taken first_batches pass_causes once "

@@ -1,5 +1,9 @@
 """Numbers and names as text, exactly."""
 
+import os
+import shutil
+import subprocess
+
 import pytest
 
 from pipebench import units
@@ -71,3 +75,24 @@ def test_what_is_not_known_of_the_images_is_left_out(facts, text):
 )
 def test_an_interval_that_reaches_far_is_a_factor(interval, text):
     assert units.width(*interval) == text
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the words are for bash")
+@pytest.mark.parametrize(
+    "word",
+    [
+        "train.py",
+        "my train.py",
+        "a\nb.py",
+        "it's\t\\n.py",
+        "a\u0085b\u202ec.py",
+        os.fsdecode(b"a\xffb\n.py"),
+        "$x\x1b[1m",
+    ],
+)
+def test_a_quoted_word_names_the_same_file_in_a_shell(word):
+    assert units.quoted(word).isprintable()
+    done = subprocess.run(
+        ["bash", "-c", f"printf %s {units.quoted(word)}"], capture_output=True, env={"LC_ALL": "C.UTF-8"}
+    )
+    assert done.stdout == os.fsencode(word)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ import click
 
 from pipebench.errors import UsageError, did_you_mean
 from pipebench.host.slurm import own_place, tasks
-from pipebench.units import printable
+from pipebench.units import printable, quoted
 
 _IS_COMMAND = "pipebench: a command"
 _SHELL = re.compile(rb"#!\s*(?:\S*/)?(?:env\s+)?(?:\S*/)?(?:ba|da|k|z|fi)?sh(?:\s|\Z)")
@@ -47,11 +46,11 @@ def check_command(argv: Sequence[str], name: str) -> None:
         if program.endswith(".py"):
             hint = f" (pipebench {name} without -- runs a Python script)"
         elif os.path.isfile(program):  # without the right to be executed, or without its folder
-            hint = f", or what runs this file: pipebench {name} -- bash {printable(shlex.quote(program))}"
+            hint = f", or what runs this file: pipebench {name} -- bash {quoted(program)}"
         raise UsageError(f"there is no command {printable(program)}", f"name a program as in a shell{hint}")
     script = next((one for one in argv[1:] if not one.startswith("-")), "")
     if _PYTHON.fullmatch(os.path.basename(program)) and script.lower().endswith(_NOTEBOOK):
-        raise _notebook(script, name, f"-- {printable(shlex.quote(program))} ")
+        raise _notebook(script, name, f"-- {quoted(program)} ")
 
 
 def no_option(name: str, context: click.Context) -> UsageError:
@@ -82,7 +81,7 @@ def check_script(argv: Sequence[str], context: click.Context) -> None:
 
 def _notebook(file: str, name: str, before: str = "") -> UsageError:
     """The error for a notebook. `before` comes before the script in the command that can be run."""
-    notebook, script = (printable(shlex.quote(one)) for one in (file, file[: -len(_NOTEBOOK)] + ".py"))
+    notebook, script = (quoted(one) for one in (file, file[: -len(_NOTEBOOK)] + ".py"))
     return UsageError(
         f"{printable(file)} is a notebook, and {name} runs Python files",
         f"make one: jupyter nbconvert --to script {notebook}; then: pipebench {name} {before}{script}. Inside a "
@@ -132,5 +131,5 @@ def _as_program(file: str) -> str | None:
     except OSError:
         return None
     if file.endswith(".sh") or (_SHELL.match(begin) and _PYTHON_BY_SHELL not in begin):
-        return f"bash {shlex.quote(file)}"
+        return f"bash {quoted(file)}"
     return file if begin.startswith(b"\x7fELF") else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ import click
 
 from pipebench.errors import PipebenchError, UsageError
 from pipebench.terminal import exported, formatted, nameless, of_file, places, save_page, sensible
-from pipebench.units import printable
+from pipebench.units import printable, quoted
 
 if TYPE_CHECKING:
     from pipebench.results.report import Report
@@ -56,7 +55,7 @@ def command(
         raise UsageError("FILE is one report, and --merge takes a folder of them", "give one of the two")
     export_json, page = places(force, export_json, page)
     if file is not None and file.is_dir():
-        merge = f"pipebench show --merge {printable(shlex.quote(str(file)))}"
+        merge = f"pipebench show --merge {quoted(str(file))}"
         raise UsageError(f"{printable(file)} is a folder", f"`{merge}` shows the ranks in its reports")
     source = folder or file or machine.cache_folder() / "reports" / "latest.json"
     if folder is None:

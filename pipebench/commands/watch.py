@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ import click
 from pipebench.commands._script import WithCommands, check_alone, check_command, check_script, is_a_command, own_file
 from pipebench.errors import UsageError
 from pipebench.terminal import formatted, keep, paged, places, rendered
-from pipebench.units import printable
+from pipebench.units import printable, quoted
 from pipebench.watch.record.options import WatchOptions
 
 if TYPE_CHECKING:
@@ -157,7 +156,7 @@ def command(
 def _say_where(out: Path, place: Path, made: list[Report], full: bool) -> None:
     """Says where the report is. If it could not be saved, `made` is shown: nobody would see it otherwise."""
     if place.exists():
-        merge = printable(shlex.quote(str(out)))
+        merge = quoted(str(out))
         said = f"pipebench: the report is {printable(place)}; `pipebench show --merge {merge}` shows all ranks"
         click.echo(said, err=True)
         return

@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from pipebench.units import printable, with_texts
+from pipebench.units import printable, quoted, with_texts
 
 HIDDEN = "…"
 _SHORTEST = 8  # characters: shorter values are words and numbers that occur everywhere
@@ -102,7 +101,7 @@ def command_line(argv: Sequence[str]) -> str:
             before, name, _ = re.match(r"(--[\w-]+=)?([^=]*)(.*)", value, re.DOTALL).groups("")  # type: ignore[union-attr]  # matches every text
             value = value if public(name) else f"{before}{name}={HIDDEN}"
         shown.append(redacted(value))
-    return printable(shlex.join(shown))
+    return " ".join(map(quoted, shown))
 
 
 def public(name: str) -> bool:

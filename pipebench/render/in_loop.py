@@ -208,11 +208,7 @@ def between(values: Any, part: str) -> str:
 
 def before_first(values: Any, saved_s: float, part: str) -> str:
     """The sentence on what is done before the first loop, which took `part`, with the place of most of it."""
-    parts = []
-    if values.get("line"):
-        function = values.get("function")
-        where = f"{function} ({_where(values)})" if function else _where(values)
-        parts.append(f"{percent(values['share'])} of it {where}")
+    parts = [_part_in(values)] if values.get("line") else []
     if "imports" in values:
         parts.append(f"{percent(values['imports'])}{'' if parts else ' of it'} imports")
     said = f"Imports, data set and model, before the first loop, took {part}, once{': ' if parts else ''}"
@@ -225,6 +221,21 @@ def before_first(values: Any, saved_s: float, part: str) -> str:
         f"{said} {place}{alike} known to be slow: a change to {values['title']} could save up to {seconds(saved_s)} "
         "(not tried)."
     )
+
+
+def after_last(values: Any, part: str) -> str:
+    """The sentence on what follows the last loop, which took `part`, with the place of most of it."""
+    said = f"After its last loop it took {part}, once{f': {_part_in(values)}' if values.get('line') else ''}."
+    return f"{said} Until that ends, faster loops do not shorten the run." if "for_process" in values else said
+
+
+def _part_in(values: Any) -> str:
+    """A function with its share, and what it waits in there."""
+    function = values.get("function")
+    where = f"{function} ({_where(values)})" if function else _where(values)
+    where += f" → {values['waits']}" if "waits" in values else ""
+    process = ", which waits for another process" if "for_process" in values else ""
+    return f"{percent(values['share'])} of it {where}{process}"
 
 
 def in_validation(values: Any) -> str:

@@ -62,6 +62,10 @@ def _nothing(found: WatchedCommand) -> str:
     if not found.others:
         if found.lost:
             return "Nothing was watched: the Python processes of the command that have torch could not be."
+        if found.torchless:
+            which = printable(", ".join(found.torchless))
+            lacks = f"the command's Python ({which}) has no torch"
+            return f"Nothing was watched: {lacks}. Is this the environment that trains?"
         return "Nothing was watched: no Python process of the command was seen to import torch."
     of = "the one Python process" if found.others == 1 else f"the {found.others} Python processes"
     said = (

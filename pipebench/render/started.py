@@ -19,7 +19,7 @@ def fitting(started: str, longest: int = LONGEST) -> str:
     >>> fitting("-- torchrun --nproc-per-node 8 --rdzv-backend c10d train.py --epochs 3")
     '-- torchrun ... train.py ...'
     """
-    if len(started) <= longest:
+    if len(started) <= longest or "$'" in started:  # words of such quotes cannot be told apart here
         return printable(started)
     try:
         words = shlex.split(started)

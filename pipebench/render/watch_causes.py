@@ -395,5 +395,5 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "training": of_training.training,
     "outside-loops": lambda one, values, part: in_loop.between(values, part),
     "before-loops": lambda one, values, part: in_loop.before_first(values, one.saving_s, part),
-    "after-loops": lambda one, values, part: f"After its last loop it took {part}, once.",
+    "after-loops": lambda one, values, part: in_loop.after_last(values, part),
 }  # fmt: skip

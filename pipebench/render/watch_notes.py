@@ -170,6 +170,15 @@ def keeps_graphs(loops: str) -> str:
     )
 
 
+def _in_fork(values: Values) -> str:
+    dataset, spawn = printable(str(values["dataset"])), "Under `pipebench watch -- COMMAND`, spawned ones are watched."
+    if values["processes"] == 1:
+        who = f"Process {values['pid']}, which the script forked, iterates a loader of its own ({dataset})"
+        return f"{who}, and was not watched: no figure here is of it. {spawn}"
+    who = f"{values['processes']} processes that the script forked (such as {values['pid']}) iterate loaders"
+    return f"{who} ({dataset}), and were not watched: no figure here is of them. {spawn}"
+
+
 _SENTENCES: dict[str, Callable[[Values], str]] = {
     ONE_OF_RANKS: lambda found: (
         f"This is rank {found['rank']} of {found['of']}. Other ranks may share this machine, and were not watched with "
@@ -195,6 +204,7 @@ _SENTENCES: dict[str, Callable[[Values], str]] = {
         "hand over."
     ),
     "tools-left-on": left_on,
+    "loads-in-fork": _in_fork,
     "workers-not-watched": _not_watched,
     "failed-batches": lambda found: f"In loader {found['loader']}, {_batches(found)} failed with an exception.",
     "hidden-errors": lambda found: (

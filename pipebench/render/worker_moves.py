@@ -79,7 +79,8 @@ def shortly(move: NextMove) -> str:
     if move.fair is None:
         return f"{change}{_if_divisible(move)}.{divide}"
     quiet = " without other processes" if _quiet(move) else ""
-    foreseen = f"predicted{quiet}: {spoken(move.fair)} as fast{_of_passes(move)}; {_not_tried(move)}"
+    taken = ", and part of it would be taken from other processes" if _takes(move) else ""
+    foreseen = f"predicted{quiet}: {spoken(move.fair)} as fast{_of_passes(move)}; {_not_tried(move)}{taken}"
     return f"{change}{_if_divisible(move)} ({foreseen}).{divide}"
 
 
@@ -94,7 +95,7 @@ def _if_divisible(move: NextMove) -> str:
 def _foreseen(move: NextMove) -> str:
     if move.fair is None:
         return ""
-    wanted, others = (move.cores_used or 0.0) + move.wanted_cores, (move.foreign_cores or 0.0) >= MANY_CORES
+    wanted = (move.cores_used or 0.0) + move.wanted_cores
     where = " Without other processes, the loop is" if _quiet(move) else " The loop is"
     said, alone = [], _alone(move)
     if move.alone is not None and move.fair.speedup < _WORTH <= move.alone.speedup:
@@ -108,9 +109,15 @@ def _foreseen(move: NextMove) -> str:
         said.append(" The workers mostly wait: this assumes that what they wait for serves more of them, too.")
     if _quiet(move):
         said.append(" What it may gain more beside them would be taken from them.")
-    elif others and wanted >= MANY_CORES:
+    elif _takes(move):
         said.append(" Part of that would be taken from other processes.")
     return "".join(said) + alone
+
+
+def _takes(move: NextMove) -> bool:
+    """Whether a part of what is predicted would be taken from other processes."""
+    wanted = (move.cores_used or 0.0) + move.wanted_cores
+    return (move.foreign_cores or 0.0) >= MANY_CORES and wanted >= MANY_CORES and not _quiet(move)
 
 
 def _quiet(move: NextMove) -> bool:

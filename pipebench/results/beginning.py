@@ -29,7 +29,8 @@ class Beginning(NamedTuple):
     """What the text of a watched run begins with, and its code.
 
     What is done between the loops is said, too, where it took at least as long as the first cause, or is the next move;
-    and what comes before them, where it took much longer, or first, if a change there could save more.
+    and what comes before them, where it took much longer, or first, if a change there could save more; and a wait for
+    another process after the last loop, where it took longer.
     Memory comes first that grew in each pass and ends soon: then the run does, too.
     Before causes that could all save little of the run, training comes, or what is done between the loops: see
     `small_beside`.
@@ -77,6 +78,8 @@ def beginning(found: WatchResult) -> Beginning:
         start = [one for one in causes if one.code == "before-loops"]
         said = [*(one for one in start if one.saving_s > first_s), *said]
         said += [one for one in start if one.saving_s <= first_s and one.s >= _FAR_MORE * first_s]
+        waits = [one for one in causes if one.code == "after-loops" and "for_process" in one.values]
+        said += [one for one in waits if one.s >= first_s]
     apart = [one for one in causes if one.code in _APART]
     soon = [one for one in apart if "pass_bytes" in one.values and float(one.values["lasts_s"]) <= _ENDS_SOON_S]
     said = [*soon, *said, *(one for one in apart if one not in soon)]

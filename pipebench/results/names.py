@@ -89,7 +89,7 @@ KINDS: dict[str, dict[str, Kind]] = {
     "before_after.Row": {"name": "ours"},
     "before_after.BeforeAfter": {"only_base": "ours", "only_head": "ours", "lost": "ours", "failed": "ours"},
     "verdicts.ReportVerdict": {"evidence": "values"},
-    "programs.WatchedCommand": {"command": "words", "hidden": "words", "lost": "words"},
+    "programs.WatchedCommand": {"command": "words", "hidden": "words", "lost": "words", "torchless": "file"},
     "programs.Program": {"name": "words", "error": "said", "host": "name", "meeting": "name"},
 }
 _OF_VALUES: dict[str, Kind] = {

@@ -65,7 +65,8 @@ class WatchedCommand:
     `others` counts the Python processes that imported torch and did neither; `running` of them lived on when the
     command had ended. Two kinds could not record themselves: `hidden` ignore PYTHONPATH, and in `lost` our start-up
     file did not run, because they were started with another PYTHONPATH, find another `sitecustomize` first, or are of
-    an old Python. Both are command lines, shortened. `status` is the exit status.
+    an old Python. Both are command lines, shortened. `torchless` are the Pythons in which processes looked for torch,
+    and have none. `status` is the exit status.
 
     `ranks` compares the ranks that train together with the program that is shown (None: it trains alone). `attempt`
     counts how often Slurm had put the job into its queue again before. Of a merged report, `earlier` compares the ranks
@@ -83,3 +84,4 @@ class WatchedCommand:
     attempt: int = 0
     earlier: tuple[Ranks, ...] = ()
     running: int = 0
+    torchless: tuple[str, ...] = ()

@@ -155,7 +155,7 @@ def test_what_is_taken_out_and_what_stays(text, left):
         (["pipebench", "watch", "train.py", "--password", "--next"], "--password --next"),
         (["pipebench", "ab", "a", "b", "--base-env", "STORE=not-a-word", "--head-env", "OMP_NUM_THREADS=2"],
          "--base-env 'STORE=…' --head-env OMP_NUM_THREADS=2"),
-        (["pipebench", "run", "--data", "https://me:pass@host/a b\x1b"], "--data 'https://…@host/a b\\x1b'"),
+        (["pipebench", "run", "--data", "https://me:pass@host/a b\x1b"], "--data $'https://…@host/a b\\x1b'"),
         (["pipebench", "ab", "a", "b", "--base-env=STORE=abc", "--head-env", "PIN=12", "--head-env=OMP_NUM_THREADS=2"],
          "'--base-env=STORE=…' --head-env 'PIN=…' --head-env=OMP_NUM_THREADS=2"),
         (["pipebench", "watch", "train.py", "+hub.token='a b'"], "'+hub.token='\"'\"'…'\"'\"''"),

@@ -125,6 +125,14 @@ def test_a_command_without_a_program_says_what_was_seen(others, said):
     assert "Not watched: python -E x.py." in found
 
 
+def test_a_python_without_torch_is_named():
+    one = WatchedCommand(COMMAND, 1, torchless=("/usr/bin/python3",))
+    assert " ".join(_whole(one).split()).startswith(
+        "Nothing was watched: the command's Python (/usr/bin/python3) has no torch. Is this the environment that"
+    )
+    assert "(/usr/bin/python3)" not in _whole(replace(one, others=1))
+
+
 @pytest.mark.parametrize(
     ("others", "running", "said"),
     [

@@ -8,9 +8,10 @@ import dataclasses
 import os
 import sys
 from collections.abc import Sequence
+from importlib.machinery import PathFinder
 
 from pipebench.watch.launch.watched_script import WatchedScript
-from pipebench.watch.record.program_lines import ProgramFailed, ProgramStarted
+from pipebench.watch.record.program_lines import ProgramFailed, ProgramStarted, WithoutTorch
 from pipebench.watch.record.recording import SETTINGS_FILE, Settings, told
 from pipebench.watch.script.ranks import from_environment
 from pipebench.watch.worker import stack_place
@@ -86,6 +87,13 @@ def _of_main() -> BaseException | None:
     return error if begins in (("__main__", "<module>"), ("runpy", "_run_module_as_main")) else None
 
 
+def _without_torch() -> WithoutTorch | None:
+    """None if this program has imported torch."""
+    if "torch" in sys.modules:
+        return None
+    return WithoutTorch(sys.executable or "", PathFinder.find_spec("torch") is None)
+
+
 class _End:
     """Ends the recording, once."""
 
@@ -96,6 +104,8 @@ class _End:
         watched, self._watched = self._watched, None  # type: ignore[assignment]
         if watched is None or watched.recording.pid != os.getpid():
             return
+        if (lacks := _without_torch()) is not None:
+            watched.recording.write(lacks)
         error = _uncaught()
         if error is not None:
             watched.recording.write(ProgramFailed(told(error)))

@@ -98,6 +98,7 @@ class WatchedScript:
         self.spans.install()
         self.recording.guarded("watching queues", self.loaders.relays.install)
         self.recording.guarded("looking at the start of the script", self.start_looker.begin)
+        goes_on_after_forks(self._look_on, self.recording)
         self.recording.guarded("watching imports", self.imports.install)
         self.recording.guarded("watching what was imported", self.recording.patches.rebind)
 
@@ -135,10 +136,14 @@ class WatchedScript:
             self.looker = LoopLooker(self.recording, RARELY_S)
             self._looks_by(self.looker)
             self.looker.collected.install(self.recording.patches)
-            goes_on_after_forks(self.looker.go_on, self.recording)
             self.loop.without_loader, self.loop.at_backward = self.looker.stepped, self.looker.at_backward
             watch_next(self.looker, self.recording.patches, module._BaseDataLoaderIter, self._number_of)
         watch_dataloader(self.loaders, module)
+
+    def _look_on(self) -> None:
+        self.start_looker.go_on()
+        if self.looker is not None:
+            self.looker.go_on()
 
     def _looks_by(self, looker: LoopLooker) -> None:
         looker.before_first = self.start_looker.end

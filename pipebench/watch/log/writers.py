@@ -21,7 +21,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import IO
 
-from pipebench.errors import PipebenchError
+from pipebench.errors import PipebenchError, UsageError
 from pipebench.host.redaction import inert
 from pipebench.watch.launch.footprint import pause
 from pipebench.watch.launch.programs import HOOK
@@ -37,7 +37,7 @@ _FIRST_S = 0.25
 _LAST_S = 1.0  # for what was recorded last: the report waits for it
 PATIENCE_S = 20.0  # after the report
 OPENS_S = 120.0  # longer than W&B waits for its server, whose own words say more
-_NO_START = json.dumps(("--log does not start", "leave it out"))
+_NO_START = json.dumps(("--log does not start", "leave it out", False))
 Follow = Callable[[Callable[[], Sequence[Path]]], AbstractContextManager[None]]
 """Gets a function that lists the folders of the programs, and follows them while its block runs."""
 
@@ -86,7 +86,8 @@ class Log:
             raise
         if problem is not None:
             self._kill()
-            raise PipebenchError(*problem)
+            *said, misused = problem
+            raise (UsageError if misused else PipebenchError)(*said)
 
     @contextlib.contextmanager
     def following(self, folders: Callable[[], Sequence[Path]]) -> Iterator[None]:

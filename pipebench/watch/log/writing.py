@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from pipebench.errors import PipebenchError, said_by
+from pipebench.errors import PipebenchError, UsageError, said_by
 from pipebench.host.redaction import inert
 from pipebench.watch.log.sinks import Open, Point, destinations, opened
 
@@ -26,13 +26,12 @@ def main(asked: Sequence[str]) -> None:
         signal.signal(one, signal.SIG_IGN)
     answers, errors = _kept(1), _kept(2)
     try:
-        sinks = {str(one): opened(one) for one in destinations(asked)}
-        problem = None
+        sinks, problem = opened(destinations(asked)), None
     except PipebenchError as error:
-        sinks, problem = {}, (error.problem, error.remedy)
+        sinks, problem = {}, (error.problem, error.remedy, isinstance(error, UsageError))
     except Exception as error:
         said = f"{type(error).__name__}: {said_by(error)}"
-        sinks, problem = {}, (f"--log does not work: {said}", "leave it out, or mend its destination")
+        sinks, problem = {}, (f"--log does not work: {said}", "leave it out, or mend its destination", False)
     os.write(answers, (json.dumps(problem) + "\n").encode())
     for text in sys.stdin if problem is None else ():
         point = Point(**json.loads(text))

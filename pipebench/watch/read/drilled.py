@@ -17,7 +17,7 @@ from pipebench.stats import NORMAL
 from pipebench.watch.launch.stacks import Look, Looks
 from pipebench.watch.read.described import models_of
 from pipebench.watch.read.gather import Run
-from pipebench.watch.read.known_lines import Line, known, resolved
+from pipebench.watch.read.known_lines import Line, by_value, known
 from pipebench.watch.read.known_table import AGAIN, AGAIN_MADE
 from pipebench.watch.read.lines_around import Text, around
 from pipebench.watch.read.opened_again import open_at, opened_again
@@ -150,7 +150,7 @@ def with_known(
     row = row._replace(calls=line.calls, function=line.function, again=bool(file))
     its = around(line.file, line.line, text, row)
     found = known(its)
-    found = None if found is None else as_planned(found, resolved(its), held)
+    found = None if found is None else as_planned(found, by_value(its), held)
     if found is None:
         return line
     return replace(line, title=found.title, how=found.how, reread=file if found in (AGAIN, AGAIN_MADE) else "")

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from pipebench.watch.read.known_arrays import FILLED, NESTED
 from pipebench.watch.read.known_row import Known
 from pipebench.watch.read.known_table import AGAIN, AGAIN_MADE, KNOWN, MODEL
+from pipebench.watch.read.module_names import with_values
 
 _CALLS = re.compile(r"([\w.]+)\s*\(")
 _QUICK = ("int", "float", "len", "list", "tuple", "range", "min", "max", "round", "return", "in", "not", "and", "or",
@@ -28,6 +30,8 @@ _ALIAS = re.compile(r"^\s*(\w+)\s*=\s*(self\.\w+)\s*(?:#.*)?$")
 _CONSTANT = re.compile(r"(?<![\w.'\"])[A-Z][A-Z0-9_]*(?![\w.(\['\"])")
 _FETCHES = re.compile(r"\.fetch(?:one|all|many)\(")
 _OPENED = re.compile(r"\bwith\b.*?\bopen\(\s*(self\.\w+|[rR]?'[^'{}%]*'|[rR]?\"[^\"{}%]*\")\s*[,)].*?\bas\s+(\w+)")
+_ARCHIVE = re.compile(r"^\s*(?:(\w+)\s*=\s*|with\s+)(?:np|numpy)(\.load\([^()]*\))(?:\s*as\s+(\w+))?\s*:?\s*(?:#.*)?$")
+_OF_ARCHIVE = re.compile(r"numpy\.(?:\w+\.)*NpzFile\.__getitem__$")
 _COUNTED = re.compile(r"^\s*for\s+(\w+)\s*(?:,.*)?\s+in\s+(?:range|enumerate)\(")
 _ELEMENT = re.compile(r"\w+\[\s*(\w+)\s*(?:,|\]\s*\[)\s*(\w+)\s*(?:,[^\]]*)?\]")
 _FILLS = re.compile(r"^\s*\w+\[\s*\w+\s*(?:,|\]\s*\[)\s*(\w+)\s*\]\s*=\s*(?:[\w.]+|[\w.]+\[\s*\1\s*\])\s*(?:#.*)?$")
@@ -69,7 +73,8 @@ class Line(NamedTuple):
 
     `calls` and `function` are as in DrilledLine, `stage` and `kind` as in DrilledRow. `models` are the names of
     attributes and classes of the dataset's modules that have parameters, and `iterable` says whether `dataset`, by
-    its class, is a stream. `given` are the statements of the file that give a name its value.
+    its class, is a stream. `given` are the statements of the file that give a name its value, and `values` what it
+    gives those of its own names that stay what they are.
     `took_s` is the line's wall time of a sample. `again`: while it runs, a file is open that is opened again and again.
     """
 
@@ -85,6 +90,7 @@ class Line(NamedTuple):
     iterable: bool = False
     dataset: str = ""
     given: Sequence[str] = ()
+    values: Mapping[str, str] = MappingProxyType({})
     took_s: float = math.inf
     again: bool = False
 
@@ -97,8 +103,15 @@ def known(line: Line) -> Known | None:
         return FILLED if _FILLS.match(line.text) else NESTED
     if line.again and _reads_all(line):
         return AGAIN_MADE if line.function.endswith(".__init__") else AGAIN
+    texts = dict.fromkeys((resolved(line), by_value(line)))
+    found = (one for one in KNOWN for text in texts if one.pattern.search(text) and _is_it(one, line, text))
+    return next(found, None)
+
+
+def by_value(line: Line) -> str:
+    """The text as `resolved` gives it, with what the module gives its names."""
     text = resolved(line)
-    return next((one for one in KNOWN if one.pattern.search(text) and _is_it(one, line, text)), None)
+    return with_values(text, (*line.above, text, *line.below), line.values)
 
 
 def is_cut(line: Line) -> bool:
@@ -141,9 +154,19 @@ def _called(text: str, beside: Collection[str] = ()) -> list[str]:
 
 def _each_sample(line: Line, text: str) -> bool:
     """Whether the dataset does this for each sample: not a stream, and nothing that is kept."""
-    if (line.iterable and not _of_item(line)) or _KEEPS.search(text) or any(map(_LAZY.search, line.above)):
+    if (line.iterable and not _of_item(line)) or _KEEPS.search(text) or any(map(_LAZY.search, _before(line))):
         return False
     return _of_dataset(line, text) and not any(_given(name, line.above) for name in _CONSTANT.findall(text))
+
+
+def _before(line: Line) -> list[str]:
+    """The lines of its function above a line, without those inside blocks that have ended there."""
+    found, depth = [], line.indent
+    for one in reversed(line.above):
+        if not one.strip() or indent_of(one) <= depth:
+            depth = min(depth, indent_of(one)) if one.strip() else depth
+            found.append(one)
+    return found
 
 
 def _given(name: str, above: Sequence[str]) -> bool:
@@ -190,10 +213,16 @@ def resolved(line: Line) -> str:
         if (alias := _ALIAS.match(above)) and _given_once(alias[1], line.above):
             text = re.sub(rf"(?<![\w.\"']){alias[1]}(?![\w\"']|\s*=[^=])", alias[2], text)
         elif opened := _OPENED.search(above):
-            name = rf"(?<![\w.\"']){re.escape(opened[2])}(?![\w\"'])"
-            text = re.sub(name, lambda _, file=opened[1]: f"open({file})", text)  # type: ignore[misc]
+            text = _put_in(text, opened[2], f"open({opened[1]})")
+        elif _OF_ARCHIVE.match(line.calls) and (loads := _ARCHIVE.match(above)):
+            text = _put_in(text, loads[1] or loads[3] or "", f"np{loads[2]}")
     queries = [at for at, one in enumerate(line.above) if ".execute(" in one] if _FETCHES.search(text) else []
     return f"{statement([*line.above[queries[-1] :], text])}; {text}" if queries else text
+
+
+def _put_in(text: str, name: str, value: str) -> str:
+    """The text with a value in the place of a name."""
+    return re.sub(rf"(?<![\w.\"']){re.escape(name)}(?![\w\"'])", lambda _: value, text) if name else text
 
 
 def _fits(one: Known, line: Line, text: str) -> bool:
@@ -218,7 +247,7 @@ def _in_every_use(one: Known, line: Line, text: str) -> bool:
     found = one.pattern.search(text)
     if found is None:
         return False
-    below, name = "\n".join(line.below), re.escape(found[1])
+    below, name = "\n".join((text[found.end() :], *line.below)), re.escape(found[1])
     uses = len(re.findall(rf"\b{name}\b", below))
     return 0 < uses == len(re.findall(one.every.replace("NAME", name), below))
 

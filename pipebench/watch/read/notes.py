@@ -13,6 +13,7 @@ from pipebench.watch.read.gather import Process, Run, loaders_found
 from pipebench.watch.read.loop_causes import tools_on
 from pipebench.watch.read.untrained import keeps_graphs
 from pipebench.watch.record.lines import Fault, FetchSums, LoopSums, SpanNotFound
+from pipebench.watch.record.program_lines import LoadsInFork
 from pipebench.watch.record.record_file import WITHOUT_GRADIENTS
 from pipebench.watch.record.worker_lines import WorkerGone
 
@@ -116,6 +117,7 @@ def lost(run: Run) -> dict[int, int]:
 
 
 def process_notes(run: Run, status: int, footprint: Footprint) -> Iterator[Note]:
+    yield from _in_forks(run)
     ended_well = status == 0 and all(one.moment("end") is not None for one in run.of_script())
     gone = lost(run)
     for process in run.processes:
@@ -130,6 +132,13 @@ def process_notes(run: Run, status: int, footprint: Footprint) -> Iterator[Note]
             yield Note("lines-unread", {**who, "lines": process.unread})
         for fault in process.of(Fault):
             yield Note("fault", {**who, "fault": f"{fault.where}: {fault.text}"})
+
+
+def _in_forks(run: Run) -> Iterator[Note]:
+    """Notes the processes that the script forked, and that iterated loaders of their own."""
+    found = [(process.pid, one.dataset) for process in run.processes for one in process.of(LoadsInFork)]
+    for pid, dataset in found[:1]:
+        yield Note("loads-in-fork", {"pid": pid, "dataset": dataset, "processes": len(found)})
 
 
 def script_killed(signal: int | None, footprint: Footprint, lived: tuple[int, int] | None) -> Iterator[Note]:

@@ -34,6 +34,7 @@ from pipebench.watch.record.program_lines import (
     ProgramFailed,
     ProgramStarted,
     RankFound,
+    WithoutTorch,
 )
 from pipebench.watch.record.spent import TimeSpent
 
@@ -109,11 +110,12 @@ def programs_of(
         status=status,
         programs=tuple(map(_without_series, found)),
         shown=shown,
-        others=len(every) - len(loaded),
+        others=sum(not loaders_found(one.processes) and not one.script.of(WithoutTorch) for one in every),
         hidden=tuple(sorted({named(one) for one in hidden})),
         lost=tuple(sorted({named(one) for one in lost})),
         ranks=ranks,
         running=sum(one.running for one in every if not loaders_found(one.processes)),
+        torchless=tuple(sorted({line.python for one in every for line in one.script.of(WithoutTorch) if line.missing})),
     )
 
 

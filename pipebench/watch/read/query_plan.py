@@ -13,7 +13,7 @@ from contextlib import closing
 from typing import Literal
 from urllib.parse import quote
 
-from pipebench.watch.read.known_files import INDEX, SCANS
+from pipebench.watch.read.known_files import INDEX, PLANNED, SCANS
 from pipebench.watch.read.known_row import Known
 
 _MAGIC = b"SQLite format 3\0"  # sqlite.org/fileformat2.html, 1.3.1
@@ -26,12 +26,12 @@ def as_planned(found: Known, statement: str, files: Collection[str]) -> Known | 
 
     `files` are open while the line runs. Anything else that is known stays what it is.
     """
-    if found is not INDEX:
+    if found not in (INDEX, PLANNED):
         return found
     query = _query(statement)
     plans = {how for one in sorted(files)[:_MOST_FILES] if query and (how := plan(query, one)) is not None}
     if len(plans) != 1:
-        return found
+        return found if found == INDEX else None
     return SCANS if plans == {"scan"} else None
 
 

@@ -23,6 +23,21 @@ class ProgramStarted:
 
 
 @line
+class WithoutTorch:
+    """The process looked for torch and has not imported it when it ends. `missing`: its Python, `python`, has none."""
+
+    python: str
+    missing: bool
+
+
+@line
+class LoadsInFork:
+    """A process that a program forked, and that is no worker, iterates a loader over this class. It is not watched."""
+
+    dataset: str
+
+
+@line
 class RankFound:
     """The process is one of the `of` ranks that train together. The last line of this kind counts.
 
@@ -126,8 +141,8 @@ class StartLooks:
     """Where the main thread was before its first loop, in so many looks from `begin` to `end`.
 
     `imports` of them were inside an import, which a library may do late. `lines` are the innermost ones of the user's
-    own in the others; looks that found none are in `looks` only. If the process forked before its first loop, `end` is
-    the fork.
+    own in the others; looks that found none are in `looks` only. If another thread forked before the first loop, `end`
+    is the fork. `after`: they are of what follows the last loop instead.
     """
 
     begin: int
@@ -135,6 +150,7 @@ class StartLooks:
     looks: int
     lines: list[LineLooks] = field(default_factory=list)
     imports: int = 0
+    after: bool = False
 
 
 @line
@@ -156,6 +172,8 @@ class LastStep:
 
 ProgramLine: TypeAlias = (
     ProgramStarted
+    | WithoutTorch
+    | LoadsInFork
     | RankFound
     | CoresAllowed
     | LeftOn

@@ -1,15 +1,20 @@
-"""No thread of ours lives while this process forks: the child would have its locks, and not the thread."""
+"""No thread of ours lives while this process forks: the child would have its locks, and not the thread.
+
+A child that trains is not watched, and says so.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from pipebench.watch.record.patches import unseen
+from pipebench.watch.record.program_lines import LoadsInFork
 from pipebench.watch.record.recording import Recording
 
 
@@ -19,6 +24,7 @@ class Pauses(Protocol):
     def pause(self) -> None: ...
 
 
+_told: set[int] = set()  # processes
 _known: weakref.WeakSet[Pauses] = weakref.WeakSet()
 
 
@@ -47,6 +53,15 @@ def goes_on_after_forks(go_on: Callable[[], None], recording: Recording) -> None
         return child
 
     recording.patches.replace(os, "fork", fork)
+
+
+def tell_of_fork(recording: Recording, loader: Any) -> None:
+    """Notes once that this process, which the script forked and which is no worker, iterates a loader."""
+    if os.getpid() in _told:
+        return
+    _told.add(os.getpid())
+    with contextlib.suppress(Exception):  # here is no recording that could have a fault
+        Recording(recording.settings, "fork").write(LoadsInFork(type(getattr(loader, "dataset", None)).__name__))
 
 
 @functools.cache

@@ -16,6 +16,7 @@ from pipebench.watch.record.lines import PassBegun, Remade
 from pipebench.watch.record.patches import unseen, without_our_frames
 from pipebench.watch.record.recording import Recording
 from pipebench.watch.script import arrivals, described, spawned_workers, wait_parts
+from pipebench.watch.script.forks import tell_of_fork
 from pipebench.watch.script.lost_workers import LostWorkers
 from pipebench.watch.script.made import Makers, read, watch_makers, weakly
 from pipebench.watch.script.phases import LoopPhases
@@ -294,6 +295,8 @@ def _watch_constructor(loaders: Loaders, kind: Any) -> None:
     @functools.wraps(plain)
     def __init__(self: Any, loader: Any, *state: Any, **kwargs: Any) -> None:
         inside = local.timer is not None  # a loader within a sample is part of that sample
+        if _elsewhere(loaders) and _worker_info() is None:
+            tell_of_fork(loaders.recording, loader)
         if not loaders.recording.on or inside or _elsewhere(loaders) or any(self is one for one in loaders.building):
             plain(self, loader, *state, **kwargs)
             return

@@ -36,6 +36,7 @@ from pipebench.watch.script.full_collections import FullCollections
 from pipebench.watch.script.helper_threads import at_work_for, makes_batch
 from pipebench.watch.script.look_counts import MOST_PLACES, Key, Loop, OfLoader, PlaceCount, count_line
 from pipebench.watch.script.look_keys import Look, in_forward, key_of, settle
+from pipebench.watch.script.looked_lines import AfterLoops
 from pipebench.watch.script.loop_place import Around, Place, loop_of, loops_around, note_last, taking
 from pipebench.watch.script.own_line import OwnLine, innermost_line, line_of_sampler, own_line, works_apart
 from pipebench.watch.script.own_python import placed
@@ -76,7 +77,7 @@ class LoopLooker:
         self._switching = Switching()
         self.others, self.collected = BusyThreads(recording, self._switching), FullCollections()
         self._loop: Loop | None = None
-        self._around = AroundLoop()
+        self._rest, self._around = AfterLoops(), AroundLoop()
         self._of_backward: set[tuple[CodeType, range | None]] = set()
         self._backwards = self._turn = self._process = self._graphs = 0
         self._came, self._turn_s = 0.0, math.inf  # when the last iteration began, and how long it took
@@ -159,6 +160,7 @@ class LoopLooker:
             self.write()
         self._turn, self._came, self._turn_s = self._turn + 1, now, now - self._came
         self.collected.loader = loader
+        self._rest.begins(loader == BETWEEN)
         if self.again and self._loop is not None:  # the iteration that ends has no further backward
             self._of[self._loop.loader].include(self.again)
             self.again.clear()
@@ -201,9 +203,10 @@ class LoopLooker:
         self.pause()
         if self.recording.on:
             self._write_last()
+            self._rest.write(self.recording)
         for held in (self._of, self.again, self._of_backward):  # code of the script: see `per_code`
             held.clear()
-        self._loop, self._before, self._around = None, None, AroundLoop()
+        self._loop, self._before, self._around, self._rest = None, None, AroundLoop(), AfterLoops()
 
     def _write_last(self) -> None:
         for own in list(self._of.values()):
@@ -287,6 +290,7 @@ class LoopLooker:
             return
         loop, place = self._found(inner, frame)
         if not again:
+            self._rest.note(frame)
             self._elsewhere(loop, place, frames)
         early = loop is not None and place is not None and not again and self._forward(loop, place)
         self._lines = None, None

@@ -12,6 +12,7 @@ from pipebench.watch.record.exclusive_time import local, stages, timed
 from pipebench.watch.record.patches import Patches, behind, is_wrapper, unseen
 
 _OF_A_CACHE = ("cache_info", "cache_clear", "cache_parameters")  # `functools.lru_cache`
+_OF_A_LOADER = "enumerate(DataLoader)#"  # `_profile_name` of torch's loader iterators
 _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200  # `inspect.CO_GENERATOR` and others, without the import
 
 
@@ -135,7 +136,10 @@ def _stepped(plain: Any, step: Any) -> Generator[Any, Any, Any]:
 
 
 def watch_record_function(patches: Patches) -> None:
-    """Makes a row of each `record_function` block that runs while a batch is fetched."""
+    """Makes a row of each `record_function` block that runs while a batch is fetched.
+
+    torch's own around each batch of a loader is none: of a loader inside a dataset, it would hide the user's functions.
+    """
     profiler: Any = sys.modules["torch.autograd.profiler"]
     kind = profiler.record_function
     enter, leave = kind.__enter__, kind.__exit__
@@ -146,8 +150,8 @@ def watch_record_function(patches: Patches) -> None:
     @functools.wraps(enter)
     def __enter__(self: Any) -> Any:
         timer = local.timer
-        if timer is not None:
-            stage = stages.number("label", str(self.name)[:200])
+        if timer is not None and not (name := str(self.name)).startswith(_OF_A_LOADER):
+            stage = stages.number("label", name[:200])
             self.__dict__.setdefault("_pipebench_before", []).append((timer, timer.switch(stage)))
         return enter(self)
 

@@ -14,7 +14,7 @@ from pipebench.watch.launch import programs
 from pipebench.watch.launch.hook import pipebench_hook
 from pipebench.watch.launch.programs import Programs, ignores_the_hook, watched_environment
 from pipebench.watch.read.gather import gather
-from pipebench.watch.record.program_lines import ProgramFailed, ProgramStarted
+from pipebench.watch.record.program_lines import ProgramFailed, ProgramStarted, WithoutTorch
 from pipebench.watch.record.recording import Settings
 
 SEES = """
@@ -217,6 +217,25 @@ def test_a_program_failed_if_nobody_has_handled_its_exception(
     (folder,) = _programs(run_folder)
     found = [line.text for one in gather(folder) for line in one.of(ProgramFailed)]
     assert found == ([] if failed is None else [failed])
+
+
+@pytest.mark.parametrize(("path", "tries", "told"), [
+    ("broken", "import torch", [False]),
+    ("broken", "import importlib.util; importlib.util.find_spec('torch')", [False]),
+    ("nowhere", "import torch", [True]),
+    ("libraries", "import torch", []),
+])  # fmt: skip
+def test_a_program_that_looks_for_torch_and_has_none_says_so(
+    path: str, tries: str, told: list[bool], run_folder: Path, torch_path: str, tmp_path: Path
+) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "torch.py").write_text("raise ImportError('libcudart')\n")
+    script = tmp_path / "tries.py"
+    others = "import sys\nsys.path[:] = [one for one in sys.path if 'site-packages' not in one]\n"
+    script.write_text(f"{others}try: {tries}\nexcept ImportError: pass\n")
+    _python(script, _environment(run_folder, PYTHONPATH=str(tmp_path / path)))
+    (folder,) = _programs(run_folder)
+    assert [line.missing for one in gather(folder) for line in one.of(WithoutTorch)] == told
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])

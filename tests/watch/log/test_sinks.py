@@ -65,7 +65,7 @@ def log(*asked: str, said: list[str] | None = None, **how: Any) -> Iterator[Log]
 @pytest.mark.parametrize("kind", kinds())
 def test_every_sink_takes_points_and_shows_them_at_once(kind: str, tmp_path: Path) -> None:
     place = kinds()[kind].partition(":")[2]
-    sink = opened(Destination(kind, str(tmp_path / PLACES[place]) if place else ""))
+    (sink,) = opened([Destination(kind, str(tmp_path / PLACES[place]) if place else "")]).values()
     sink.write(POINTS[0])
     before = {path: path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()}
     assert any(before.values())
@@ -75,7 +75,7 @@ def test_every_sink_takes_points_and_shows_them_at_once(kind: str, tmp_path: Pat
 
 
 def test_the_csv_file_has_a_line_for_each_figure(tmp_path: Path) -> None:
-    sink = opened(Destination("csv", str(tmp_path / "a.csv")))
+    (sink,) = opened([Destination("csv", str(tmp_path / "a.csv"))]).values()
     for point in POINTS:
         sink.write(point)
     sink.close()
@@ -91,7 +91,7 @@ def test_the_csv_file_has_a_line_for_each_figure(tmp_path: Path) -> None:
 def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    sink = opened(Destination("tensorboard", str(tmp_path)))
+    (sink,) = opened([Destination("tensorboard", str(tmp_path))]).values()
     for point in POINTS:
         sink.write(point)
     sink.close()
@@ -107,7 +107,7 @@ def test_wandb_gets_neither_paths_nor_the_machine(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("socket.gethostname", lambda: "pl4nted")
     monkeypatch.setenv("WANDB_RUN_ID", "of-the-script")
     monkeypatch.setattr(sys, "argv", ["pl4nted.py", "--key", "pl4nted"])
-    sink = opened(Destination("wandb", ""))
+    (sink,) = opened([Destination("wandb", "")]).values()
     sink.write(POINTS[0])
     sink.close()
     (run,) = tmp_path.glob("wandb/offline-run-*")
@@ -120,11 +120,14 @@ def test_wandb_gets_neither_paths_nor_the_machine(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(("kind", "module"), [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb")])
-def test_a_library_that_is_missing_has_its_remedy(kind: str, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_is_missing_has_its_remedy(
+    kind: str, module: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(PipebenchError, match=f"--log {kind} needs the package {kind}") as raised:
-        opened(Destination(kind, ""))
+    with pytest.raises(UsageError, match=f"--log {kind} needs the package {kind}") as raised:
+        opened([Destination("csv", str(tmp_path / "a.csv")), Destination(kind, "")])
     assert raised.value.remedy == f"pip install 'pipebench[{kind}]'"
+    assert list(tmp_path.iterdir()) == []  # no file of the other sink is left behind
 
 
 @pytest.mark.parametrize(

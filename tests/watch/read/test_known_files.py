@@ -47,7 +47,8 @@ def test_a_row_group_that_is_read_for_one_row_is_known(below: str, title: bool) 
     assert _title(ROW, GROUP, below=["        for j in range(9):", f"            {below}"]) is None  # it reads on
     assert _title(ROW, GROUP, below=[f"        rows = [{below} for j in places]"]) is None
     assert _title(ROW, GROUP, below=[f"        {below}", "        self.kept = t"]) is None
-    assert _title(ROW, GROUP, below=[f"        {below}"], took_s=0.0001) is None
+    assert _title(ROW, GROUP, below=[f"        {below}"], took_s=0.0003) is None
+    assert _title(ROW, GROUP, below=[f"        {below}"], took_s=0.0006) == found
 
 
 def test_a_row_group_of_which_a_row_is_taken_at_once_is_known() -> None:

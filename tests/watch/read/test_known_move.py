@@ -95,6 +95,8 @@ def test_before_workers_a_line_needs_half_of_making_samples() -> None:
     assert said == KNOWN.format("54 %") + (
         " Or set num_workers to 4 (predicted: 1.80× (1.50–2.10) as fast; this was not tried)."
     )
+    busy = _said(replace(MORE, cores_used=1.0, foreign_cores=1.0), _watched(_line(0.6)))
+    assert busy.endswith(" as fast; this was not tried, and part of it would be taken from other processes).")
     assert _said(MORE, _watched(_line(0.5))) == next_move(MORE)
     assert _said(FIRST, _watched(_line(1.0))) == KNOWN.format("90 %")  # with workers, it may take longer
     surely = replace(FIRST, predicted=Speedup(1.25, 1.01, 2.31, 0.95))

@@ -13,7 +13,7 @@ from pipebench.results.account import Cause
 from pipebench.results.beginning import beginning
 from pipebench.watch.read.gather import Process, Run, ShownTime
 from pipebench.watch.read.moves_of_run import move_of_run
-from pipebench.watch.read.once import before_first
+from pipebench.watch.read.once import after_last, before_first
 from pipebench.watch.record.lines import ProcessStarted
 from pipebench.watch.record.program_lines import StartLooks
 from pipebench.watch.record.trial_lines import LineLooks
@@ -66,6 +66,48 @@ def test_shares_are_of_all_that_comes_before_the_first_loop():
 
 def test_a_function_with_a_small_part_is_not_named():
     assert _found(ROWS._replace(looks=20), imports=IMPORTS) == {"imports": 0.2}
+
+
+WAITS = {40: "    xs = pool.map(work, range(800))", 41: "print(os.waitpid(pid, 0)[1])", 42: "x = self.os_wait(3)"}
+
+
+@pytest.mark.parametrize(
+    ("line", "calls", "waits"),
+    [
+        (40, "multiprocessing.Pool.map", {"waits": "multiprocessing.Pool.map", "for_process": 1}),
+        (40, "threading.Thread.join", {"waits": "threading.Thread.join"}),
+        (40, "pandas.read_csv", {}),
+        (41, "", {"waits": "os.waitpid", "for_process": 1}),
+        (42, "", {}),
+    ],
+)
+def test_a_line_that_waits_is_told_with_what_it_waits_in(line, calls, waits):
+    """As a pool before the first loop, or a child after the last one."""
+    seen = [LineLooks("a/train.py", "", line, calls, 80)]
+    known = {"file": "a/train.py", "line": line, "share": 0.8, **waits}
+    before, after = StartLooks(0, 10_000 * MS, 100, seen), StartLooks(0, 10_000 * MS, 100, seen, after=True)
+    run = Run([Process([ProcessStarted(1, "script", 0), before])], ShownTime(), ())
+    found = before_first(run, 10.0, 10.0, lambda _, at: WAITS.get(at, ""))
+    assert {name: found[name] for name in found if name in ("file", "line", "share", "waits", "for_process")} == known
+    assert after_last(run, 10.0, 10.0) == {}
+    run = Run([Process([ProcessStarted(1, "script", 0), after])], ShownTime(), ())
+    assert after_last(run, 10.0, 10.0, lambda _, at: WAITS.get(at, "")) == known
+    assert before_first(run, 10.0, 10.0) == {}
+
+
+@pytest.mark.parametrize(("waits", "told"), [(300, True), (5000, False)])
+def test_a_wait_for_a_process_after_the_last_loop_is_said_where_it_is_longer(waits, told, monkeypatch):
+    monkeypatch.setattr("pipebench.watch.read.once.after_last.__defaults__", (lambda _, at: WAITS.get(at, ""),))
+    run = Planted()
+    run.loader(passes=4, wait_for_worker=waits, **TRAINS)
+    run.outside(9000, "after")
+    run.worker(busy=1.0)
+    run.lines.append(StartLooks(0, 9000 * MS, 100, [LineLooks("a/train.py", "", 41, "", 90)], after=True))
+    account = run.account()
+    (cause,) = (one for one in account.causes if one.code == "after-loops")
+    assert cause.values["waits"] == "os.waitpid"
+    text = said(account)
+    assert ("90 % of it train.py:41 → os.waitpid, which waits for another process. Until that ends, " in text) == told
 
 
 def _account(seconds: int, looks: StartLooks | None):

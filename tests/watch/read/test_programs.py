@@ -33,7 +33,7 @@ from pipebench.watch.record.lines import (
     StageName,
 )
 from pipebench.watch.record.options import WatchOptions
-from pipebench.watch.record.program_lines import OwnStep, OwnSteps
+from pipebench.watch.record.program_lines import OwnStep, OwnSteps, WithoutTorch
 from pipebench.watch.record.spent import ROWS, SpentInPass, TimeSpent
 
 MS = 1_000_000
@@ -222,6 +222,15 @@ def test_what_still_runs_and_has_iterated_nothing_is_counted() -> None:
     seen = [Records([one], Footprint(), Looks(), running=one.pid == 7) for one in idle]
     _, command = programs_of(("run.sh",), seen, WatchOptions(), 0, 4.0)
     assert (command.others, command.running) == (2, 1)
+
+
+def test_a_process_that_found_no_torch_imported_none() -> None:
+    """One of a Python that has none, one where its import failed, and one that imported it."""
+    lacks = [WithoutTorch("/usr/bin/python3", True)], [WithoutTorch("/opt/bin/python", False)], []
+    every = [Process([ProcessStarted(pid, "script", 0), *lines]) for pid, lines in enumerate(lacks)]
+    seen = [Records([one], Footprint(), Looks()) for one in every]
+    _, command = programs_of(("run.sh",), seen, WatchOptions(), 1, 4.0)
+    assert (command.others, command.torchless) == (1, ("/usr/bin/python3",))
 
 
 def test_of_a_program_that_was_killed_it_is_known_whether_memory_ran_out() -> None:

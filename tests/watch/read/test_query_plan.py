@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from titled import title_of
 
-from pipebench.watch.read.known_files import INDEX, SCANS
+from pipebench.watch.read.known_files import INDEX, PLANNED, SCANS
 from pipebench.watch.read.known_table import AGAIN
 from pipebench.watch.read.query_plan import as_planned, plan
 
@@ -80,3 +81,13 @@ def test_of_a_query_that_is_not_written_there_nothing_more_is_known(
 def test_two_databases_that_say_otherwise_leave_it_open(database: Callable[..., str]) -> None:
     both = {database(), database("CREATE INDEX i ON clips(speaker)", name="indexed.db")}
     assert as_planned(INDEX, ROW, both) is INDEX
+
+
+def test_a_line_that_does_more_with_its_rows_is_told_where_it_scans(database: Callable[..., str]) -> None:
+    more = f"{ROW}; return pickle.loads(row[0])"
+    assert title_of(more) == title_of(ROW) == "an index on the columns of WHERE"
+    assert title_of(f"{ROW}; return torch.frombuffer(bytearray(row[0]), dtype=torch.float32)")
+    assert title_of(f"{ROW}; return decode(row[0])") is None
+    assert as_planned(PLANNED, more, {database()}) is SCANS
+    assert as_planned(PLANNED, more, set()) is None
+    assert as_planned(PLANNED, more, {database("CREATE INDEX i ON clips(speaker)", name="indexed.db")}) is None

@@ -61,6 +61,8 @@ LINES: list[lines.Line] = [
         1, 9, 2, 3, 4, 3.5, 1.5, [trial_lines.ThreadLooks("Feeder", "a/train.py", "Feeder.run", 7, 2, 3)]
     ),
     program_lines.ProgramStarted(5, 9, ["train.py", "--epochs"]),
+    program_lines.WithoutTorch("/opt/bin/python", True),
+    program_lines.LoadsInFork("Photos"),
     program_lines.RankFound(1, 4, 1, "host:1:0"),
     program_lines.ProgramFailed("ValueError: no"),
     program_lines.CoresAllowed([0, 2]),

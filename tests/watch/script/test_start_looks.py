@@ -22,7 +22,7 @@ def looker(monkeypatch):
 
 
 def _until(looker, looks):
-    while looker._looks < looks:
+    while looker._seen.looks < looks:
         time.sleep(0.001)
 
 
@@ -41,7 +41,10 @@ def test_the_innermost_line_of_the_users_own_is_counted(looker):
     assert sum(one.looks for one in line.lines) <= line.looks
 
 
-WAITS = "import sys, time\nuntil = sys.looker._looks + 20\nwhile sys.looker._looks < until:\n    time.sleep(0.001)\n"
+WAITS = (
+    "import sys, time\nseen = sys.looker._seen\nuntil = seen.looks + 20\n"
+    "while seen.looks < until:\n    time.sleep(0.001)\n"
+)
 
 
 @pytest.mark.parametrize("place", ["site-packages", "own"])
@@ -83,18 +86,36 @@ def test_they_can_begin_again(looker):
         assert len(looker._recording.written) == times
 
 
-def test_looks_end_before_a_fork(looker):
+def test_looks_end_before_a_fork_and_go_on_after_it(looker):
+    """As those of a pool, whose work the main thread then waits for."""
     looker.begin()
     _until(looker, 1)
     child = os.fork()
     if not child:
-        os._exit(0)
-    os.waitpid(child, 0)
-    assert len(looker._recording.written) == 1 and not looker._runs
+        looker.go_on()
+        looker.end()
+        os._exit(int(looker._runs or len(looker._recording.written)))
+    assert not looker._runs  # from 3.12 on, Python would warn of a thread
+    looker.go_on()
+    assert os.waitpid(child, 0)[1] == 0
+    _until(looker, looker._seen.looks + 20)
+    looker.end()
+    looker.go_on()
+    (line,) = looker._recording.written
+    assert line.looks > 20 and not looker._runs
+
+
+def test_looks_that_a_fork_of_another_thread_ended_do_not_cover_what_follows(looker):
+    looker.begin()
+    looker.pause()
+    ended = looker._until
+    looker.end()
+    (line,) = looker._recording.written
+    assert line.end == ended
 
 
 def test_they_become_rarer_with_time(looker, monkeypatch):
-    monkeypatch.setattr(start_looks, "perf_counter_ns", lambda: looker._began + 100_000_000_000)
+    monkeypatch.setattr(start_looks, "perf_counter_ns", lambda: looker._seen.began + 100_000_000_000)
     assert looker._wait_s() == pytest.approx(0.5)
 
 

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 from watching import plain, script, watched
 
+from pipebench.watch.record.exclusive_time import StageTimer, local
 from pipebench.watch.record.patches import Patches, is_wrapper
 from pipebench.watch.stages import labels
 
@@ -64,6 +65,30 @@ def test_labels_are_seen_where_torch_lies_below_a_folder_called_pipebench(monkey
     assert once is not plain and Block.__enter__ is once
     patches.undo()
     assert Block.__enter__ is plain
+
+
+class Label:
+    """As torch's `record_function`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+def test_the_label_of_a_loader_inside_a_dataset_hides_no_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.autograd.profiler", SimpleNamespace(record_function=Label))  # type: ignore[misc]  # a module
+    timer, patches = StageTimer(), Patches()
+    monkeypatch.setattr(local, "timer", timer)
+    before, labelled = timer.current, []
+    labels.watch_record_function(patches)
+    for name in ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "read"):
+        with Label(name):
+            labelled.append(timer.current != before)
+    patches.undo()
+    assert (labelled, timer.current) == ([False, True], before)
 
 
 class Photos:

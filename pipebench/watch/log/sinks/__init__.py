@@ -1,8 +1,8 @@
 """Where the series of a run can go: one module each, with a class `Sink`. Adding a sink adds one file.
 
 `--log NAME:PLACE` opens the sink of the module NAME. In a module, `PLACE` says what stands there ("FILE", "DIR"; "":
-nothing does). A sink runs in a process of its own, so it may import anything, and may fail or hang. `Sink(place)`
-raises PipebenchError if a library is missing. An exception of `write` ends the sink.
+nothing does). A sink runs in a process of its own, so it may import anything, and may fail or hang. `library()`, where
+there is one, imports what it needs, and raises UsageError if that is missing. An exception of `write` ends the sink.
 """
 
 from __future__ import annotations
@@ -83,7 +83,10 @@ def destinations(asked: Sequence[str]) -> list[Destination]:
     return found
 
 
-def opened(one: Destination) -> Open:
-    """Imports what the sink needs, and opens it."""
-    sink: Open = importlib.import_module(f"{__name__}.{one.kind}").Sink(one.place)
-    return sink
+def opened(asked: Sequence[Destination]) -> dict[str, Open]:
+    """Opens the sinks, once the libraries of all are there: else none is opened, so that no file is left behind."""
+    modules = [importlib.import_module(f"{__name__}.{one.kind}") for one in asked]
+    for module in modules:
+        if hasattr(module, "library"):
+            module.library()
+    return {str(one): module.Sink(one.place) for one, module in zip(asked, modules, strict=True)}

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from pipebench.errors import PipebenchError, install
+from typing import Any
+
+from pipebench.errors import UsageError, install
 from pipebench.watch.log.sinks import Point
 
 PLACE = "DIR"
 
 
+def library() -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as missing:
+        raise UsageError("--log tensorboard needs the package tensorboard", install("tensorboard")) from missing
+    return SummaryWriter
+
+
 class Sink:
     def __init__(self, place: str) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as missing:
-            raise PipebenchError("--log tensorboard needs the package tensorboard", install("tensorboard")) from missing
-        self._writer = SummaryWriter(place)
+        self._writer = library()(place)
 
     def write(self, point: Point) -> None:
         for name, value in point.named().items():

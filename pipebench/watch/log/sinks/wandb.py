@@ -6,8 +6,9 @@ Only the series are logged: neither the command line, nor code, nor what the mac
 from __future__ import annotations
 
 import os
+from typing import Any
 
-from pipebench.errors import PipebenchError, install
+from pipebench.errors import UsageError, install
 from pipebench.watch.log.sinks import Point
 
 PLACE = ""
@@ -22,14 +23,19 @@ _OF_THE_SCRIPT = (
 )
 
 
+def library() -> Any:
+    try:
+        import wandb
+    except ImportError as missing:
+        raise UsageError("--log wandb needs the package wandb", install("wandb")) from missing
+    return wandb
+
+
 class Sink:
     def __init__(self, place: str) -> None:
         for name in _OF_THE_SCRIPT:  # two processes must not write one run
             os.environ.pop(name, None)
-        try:
-            import wandb
-        except ImportError as missing:
-            raise PipebenchError("--log wandb needs the package wandb", install("wandb")) from missing
+        wandb = library()
         quiet = wandb.Settings(
             silent=True, console="off", host="-", save_code=False, disable_code=True, disable_git=True,
             disable_job_creation=True, x_save_requirements=False, x_disable_meta=True, x_disable_machine_info=True,
