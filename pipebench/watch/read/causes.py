@@ -25,7 +25,7 @@ from pipebench.watch.read.hand_off import carried_of, one_by_one
 from pipebench.watch.read.host_use import unexplained, worker_threads
 from pipebench.watch.read.in_vain import HALF, fields_in_vain, not_needed
 from pipebench.watch.read.known_move import with_slow_lines
-from pipebench.watch.read.locks import at_lock
+from pipebench.watch.read.locks import shared_lock
 from pipebench.watch.read.loop_causes import (
     callbacks,
     compiling,
@@ -201,7 +201,7 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
         **({"lacks": lacks} if (lacks := lacking(seen.result, one)) else {}),
     }  # fmt: skip
     cause = replace(whole, values=values)
-    if (lock := _shared_lock(seen, one, cause)) is not None:
+    if (lock := shared_lock(seen, one, cause)) is not None:
         yield lock
         return
     used_up = script is not None and used + script >= USED_UP * cores
@@ -225,20 +225,6 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
         return
     if used_up:
         yield replace(_with_cores(seen, one, cause, used), code="cores-used-up")
-
-
-def _shared_lock(seen: Seen, one: LoaderResult, cause: Cause) -> Cause | None:
-    """Workers that wait for one another at a lock. Without it, a batch takes as much less time to make."""
-    lock = at_lock(seen.result.drilled, one.loader)
-    if lock is None or one.workers < 2:
-        return None
-    spent = lock.share * sum(row.s for row in seen.rows(loader=one.loader))
-    saved = None if cause.recoverable_s is None else min(cause.recoverable_s, spent)
-    values = {
-        **cause.values, "file": lock.line.file, "line": lock.line.line, "function": lock.line.function,
-        "text": lock.line.text, "at_line": lock.share,
-    }  # fmt: skip
-    return replace(cause, code="shared-lock", recoverable_s=saved, values=values)
 
 
 def _with_cores(seen: Seen, one: LoaderResult, cause: Cause, used: float) -> Cause:
