@@ -55,8 +55,8 @@ HOUSE = {
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting leaving alike dealing in_step edits examining memo asked compared chains row_pieces "
     "row_code indexing pictures arms loop_threads stretches open_files reading passes session patching",
-    "watch.launch": "watched_script standstill file_waits over_time footprint exits lock_waits stacks supervisor bootstrap "
-    "program programs",
+    "watch.launch": "watched_script standstill file_waits over_time footprint exits lock_waits stacks supervisor "
+    "bootstrap program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described begins compiling device_idle in_loop like_a_device together settled "
     "chains all_made collectives bound bound_of_ranks known_row known_files known_arrays known_copies known_operations "

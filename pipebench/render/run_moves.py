@@ -77,7 +77,8 @@ def _or_in_workers(move: NextMove) -> str:
 
 OF_RUN: dict[str, Callable[[NextMove], str]] = {
     "keep-workers": lambda move: (
-        f"make loader {move.loader}{at(move)} once, before the epochs, with persistent_workers=True"
+        f"make loader {move.loader}{at(move)} once{' for each data set' * bool(move.others)}, before the epochs, with "
+        "persistent_workers=True"
         + made_anew(move.called_by)
         + (", if its datasets hold the same samples" if move.remade == "alike" else "")
         if move.again and not move.made_by

@@ -386,6 +386,7 @@ def in_its_words(move: NextMove | None, result: WatchResult) -> NextMove | None:
     if own is None:
         return move
     move = replace(move, made_by=own.made_by, called_by=own.called_by, again=own.again, remade=own.remade)
+    move = replace(move, others=own.others)
     if move.action in _AT_LOADER:
         move = replace(move, file=own.file, line=own.line)
     move = replace(move, undivided=own.undivided, shards=own.shards, kept_open=own.kept_open)

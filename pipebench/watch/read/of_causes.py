@@ -130,6 +130,7 @@ def as_made(one: LoaderResult) -> dict[str, str | int | float]:
         "made_by": one.made_by,
         "called_by": one.called_by,
         "remade": one.remade if one.remade != "same" else "",
+        "others": one.others if one.remade != "other" else 0,
     }
     return {name: value for name, value in told.items() if value}
 
