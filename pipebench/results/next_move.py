@@ -76,7 +76,7 @@ class NextMove:
         "end-gradients", "validate-in-larger-batches", "do-less-in-validation", "more-threads", "make-batches-cheaper",
         "do-less-before", "fewer-operations", "keep-activations", "compile-less", "compute-in-float32",
         "compute-what-counts", "do-less-between", "fewer-torch-threads", "ask-length-once", "mend-worker",
-        "compute-once", "fill-first",
+        "compute-once", "fill-first", "more-parts",
     ]  # fmt: skip
     usable_cores: float
     workers: int = 0

@@ -16,6 +16,7 @@ from pipebench.watch.read.busy_threads import busy_threads
 from pipebench.watch.read.checkpointing import checkpointing
 from pipebench.watch.read.computed_again import computed_again
 from pipebench.watch.read.cores_taken import cores_taken, held_up
+from pipebench.watch.read.few_parts import few_parts, idle_values
 from pipebench.watch.read.frozen_modules import frozen_modules, unused_gradients
 from pipebench.watch.read.full_collections import full_collections
 from pipebench.watch.read.gather import Run, loaders_found
@@ -37,6 +38,7 @@ from pipebench.watch.read.loop_causes import (
     preparing,
     training,
 )
+from pipebench.watch.read.makers import makers
 from pipebench.watch.read.moves import (
     LEAST_CORES,
     USED_UP,
@@ -133,7 +135,7 @@ def waiting(seen: Seen) -> Iterable[Cause]:
     """Why no batch was there: the workers never rest, or they rest and the loop waits all the same."""
     vain = {cause.loader: cause.s for cause in fields_in_vain(seen) if _large(seen, cause)}
     for one in seen.in_loop:
-        workers = seen.workers(one)  # also those that have no data
+        workers = makers(one, seen.workers(one))
         waited = seen.s("wait-for-worker", loader=one.loader)
         saved = seen.saved("wait-for-worker", loader=one.loader)
         busy = busy_of(workers)
@@ -144,6 +146,10 @@ def waiting(seen: Seen) -> Iterable[Cause]:
         if not waited or not any(worker.busy_s for worker in workers) or vain.get(one.loader, 0.0) >= HALF * waited:
             continue  # nothing to tell, or it is told
         whole = Cause("", waited, saved, one.loader, values)
+        whole = replace(whole, values={**values, **idle_values(seen, one, seen.workers(one), whole)})
+        if (parts := few_parts(whole)) is not None:
+            yield parts
+            continue
         if (only := _only(seen, one, workers, whole, always)) is not None:
             yield only
             continue

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pipebench.results.account import Cause
 from pipebench.results.drilled import DrilledLine, DrilledRow
 from pipebench.results.watched import LoaderResult
-from pipebench.watch.read.of_causes import Seen
+from pipebench.watch.read.of_causes import Seen, on_cores_s
 
 _LEAST = 0.1  # of the workers' time, for certain
 _NAME = r"(?i:(?<![a-z])r?(?:lock|mutex|semaphore)s?(?![a-z]))|(?<!File)Lock\b"
@@ -71,10 +71,7 @@ def shared_lock(seen: Seen, one: LoaderResult, cause: Cause) -> Cause | None:
     if lock is None or one.workers < 2:
         return None
     whole_s = sum(row.s for row in seen.rows(loader=one.loader))
-    spent = lock.share * whole_s
-    if used := float(cause.values["cores_used"]):
-        free = float(cause.values["usable_cores"]) - float(cause.values["script_cores"])
-        spent = min(spent, whole_s * (1 - 1 / max(1.0, free / used)))
+    spent = min(lock.share * whole_s, on_cores_s(seen, one, float(cause.values["cores_used"]), whole_s))
     saved = None if cause.recoverable_s is None else min(cause.recoverable_s, spent)
     values = {
         **cause.values, "file": lock.line.file, "line": lock.line.line, "function": lock.line.function,

@@ -14,7 +14,7 @@ from pipebench.watch.read.drilled import wilson
 from pipebench.watch.read.gather import Run
 from pipebench.watch.read.growing import Grown
 from pipebench.watch.read.in_loop import Apart, told_apart
-from pipebench.watch.read.moves import threads_of_torch
+from pipebench.watch.read.moves import USED_UP, threads_of_torch
 from pipebench.watch.read.prepared import FORWARDS
 from pipebench.watch.read.script_cpu import Stretch, stretches
 from pipebench.watch.record.lines import LoopSums, PassBegun
@@ -133,6 +133,15 @@ def as_made(one: LoaderResult) -> dict[str, str | int | float]:
         "others": one.others if one.remade != "other" else 0,
     }
     return {name: value for name, value in told.items() if value}
+
+
+def on_cores_s(seen: Seen, one: LoaderResult, used: float, whole_s: float) -> float:
+    """What faster workers could save of a loop, at most: if those that use so many cores had all that it leaves.
+
+    As many threads as that use cores up without every core being busy all the time.
+    """
+    free = USED_UP * seen.result.usable_cores - (seen.script_cores(one) or 0.0)
+    return whole_s * (1 - 1 / max(1.0, free / used)) if used else whole_s
 
 
 def stage_values(seen: Seen, one: LoaderResult) -> dict[str, str | int | float]:
