@@ -60,7 +60,7 @@ from pipebench.watch.read.reads import read_values
 from pipebench.watch.read.slower_steps import slower_steps
 from pipebench.watch.read.small_batches import small_batches
 from pipebench.watch.read.small_steps import many_operations
-from pipebench.watch.read.stalls import period_of, waits_of
+from pipebench.watch.read.stalls import FEWEST, has_reason, period_of, waits_of
 from pipebench.watch.read.torch_threads import few_threads, many_threads, other_threads
 from pipebench.watch.read.untrained import validation
 from pipebench.watch.read.warming import warming
@@ -310,7 +310,11 @@ def _resting(
 
 
 def _uneven_batches(seen: Seen, one: LoaderResult, whole: Cause) -> Iterable[Cause]:
-    period = period_of(waits_of(seen.run, one.loader, max(1, one.workers)))
+    waits = waits_of(seen.run, one.loader, max(1, one.workers))
+    if len(waits) < FEWEST:
+        return
+    period = period_of(waits)
+    period = period if period is not None and has_reason(period, waits, seen.result.costs_of(one.loader)) else None
     found = seen.result.hand_off
     overtaken = (found.out_of_order_s_per_batch or 0.0) if found is not None and len(seen.in_loop) == 1 else 0.0
     held_up = overtaken * seen.batches(one)
