@@ -8,8 +8,7 @@ from dataclasses import replace
 from pipebench.results.account import Cause
 from pipebench.results.watched import LoaderResult, WorkerResult
 from pipebench.watch.read.makers import makers
-from pipebench.watch.read.moves import cores_of
-from pipebench.watch.read.of_causes import Seen, on_cores_s
+from pipebench.watch.read.of_causes import Seen, on_cores_s, wanted_cores
 
 CODE = "few-parts"
 _MOST = 0.25  # of what faster loading could save: else what the others do is the cause
@@ -27,7 +26,7 @@ def idle_values(
         return {}
     whole_s = sum(row.s for row in seen.rows(loader=one.loader))
     by_parts_s = whole_s * (1 - len(made) / len(workers))
-    saved = min(whole.recoverable_s or 0.0, by_parts_s, on_cores_s(seen, one, sum(map(cores_of, made)), whole_s))
+    saved = min(whole.recoverable_s or 0.0, by_parts_s, on_cores_s(seen, one, wanted_cores(made), whole_s))
     return {"idle": len(workers) - len(made), "makers": len(made), "shards": one.shards or 0, "parts_s": saved}
 
 

@@ -21,13 +21,13 @@ from pipebench.watch.record.lines import FetchSums
 MS = 1_000_000
 
 
-def _stream(*, cpu: float = 0.3, shards: int | None = 2, made: int = 2) -> Planted:
+def _stream(*, cpu: float = 0.3, shards: int | None = 2, made: int = 2, core_wait_ns: int = 0) -> Planted:
     """A loop of a second that waits for 900 ms for the first two of four workers, which never rest."""
     run = Planted()
     run.loader(wait_for_worker=900, forward=30, backward=70, workers=4, shards=shards)
     for number in range(4):
         if number < made:
-            run.worker(number, cpu=cpu, process_cpu_ns=int(cpu * 1000 * MS))
+            run.worker(number, cpu=cpu, process_cpu_ns=int(cpu * 1000 * MS), core_wait_ns=core_wait_ns)
         else:
             run.worker(number, busy=0.0, batches=0, samples=0)
             lines = run.workers[number].lines
@@ -68,6 +68,12 @@ def test_where_the_cores_are_used_up_more_parts_are_no_step() -> None:
     assert "2 of its 4 workers made no batch: its stream has 2 parts, such as shards. num_workers=2 is as fast." in (
         said(account)
     )
+
+
+def test_cores_that_the_workers_want_are_not_free() -> None:
+    """Others have them: two workers use 0.6 cores, and want 0.9 more of the 1.8 that there are."""
+    cause = _stream(core_wait_ns=450 * MS).account(2).causes[0]
+    assert cause.values["parts_s"] == pytest.approx(1 - 1.5 / 1.8)
 
 
 def test_a_stream_of_one_part_is_not_uneven_work() -> None:
