@@ -26,7 +26,7 @@ HOUSE = {
     "programs advice plan packing examination remote loaders engine secrets names beginning verdicts report schema "
     "earlier_runs",
     "render": "cells signs layout batches screen check frameworks watch_notes feeding consumers stage_sum gains tables "
-    "lab started worker_moves reads in_loop run_moves watch_verdict of_passes of_cores of_training "
+    "lab started worker_moves reads in_loop run_moves watch_verdict of_passes of_workers of_cores of_training "
     "watch_causes watch_account watch_details watch_drilled watch ranks programs "
     "watched study syncs one_machine same_work ab github calibration advice_names advice_reasons advice_doubts "
     "advice_lines advice_notes advice "
@@ -55,16 +55,16 @@ HOUSE = {
     "watch.bound": "batches schedule alternation agreement live_batches session",
     "watch.trial": "resting leaving alike dealing in_step edits examining memo asked compared chains row_pieces "
     "row_code indexing pictures arms loop_threads stretches open_files reading passes session patching",
-    "watch.launch": "watched_script standstill file_waits over_time footprint exits stacks supervisor bootstrap "
-    "program programs",
+    "watch.launch": "watched_script standstill file_waits over_time footprint exits lock_waits stacks supervisor "
+    "bootstrap program programs",
     "watch.launch.hook": "pipebench_hook sitecustomize",
     "watch.read": "decoding gather described begins compiling device_idle in_loop like_a_device together settled "
     "chains all_made collectives bound bound_of_ranks known_row known_files known_arrays known_copies known_operations "
     "known_table query_plan module_names known_lines lines_around known_elements "
     "opened_again reads needless drilled line_runs hand_off script_cpu costs over_time pauses loop_clock host_use "
-    "known_move moves moves_of_run locks prepared account verdict waiting stalls series each_loader growing "
-    "of_causes one_worker slow_line drawn_lines full_collections cores_taken first_batches pass_causes once "
-    "given_by_each in_vain "
+    "known_move makers moves moves_of_run prepared account verdict waiting stalls series each_loader growing "
+    "of_causes few_parts locks one_worker slow_line drawn_lines full_collections cores_taken first_batches pass_causes "
+    "once given_by_each in_vain "
     "small_batches torch_threads after_model own_lines small_steps beside_model untrained loop_causes "
     "helped without_workers warming slower_steps frozen_modules checkpointing computed_again "
     "busy_threads causes agreeing notes summary "

@@ -24,6 +24,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
         tried
         or not seen.workers
         or seen.loader.remade == "other"
+        or seen.loader.others
         or seen.settings.get("persistent_workers")
         or faster < TRY_FROM
     ):

@@ -13,7 +13,14 @@ HOW = (
     "samples[info.id :: info.num_workers] with info = torch.utils.data.get_worker_info(),",
     "or deal the shards by their sizes.",
 )
+MORE_PARTS = (
+    "Write the data in at least as many shards (files, tars) as there are workers, best a multiple of",
+    "their number: a worker without a shard makes no batch.",
+)
+CODES = {"uneven-workers": ("work spread evenly", HOW), "few-parts": ("as many shards as workers", MORE_PARTS)}
 
 
 def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
-    return of_cause(seen, seen.cause("uneven-workers"), "spread_evenly", "work spread evenly", HOW)
+    found = ((seen.cause(code), *how) for code, how in CODES.items())
+    cause, title, how = next((one for one in found if one[0] is not None), (None, "", ()))
+    return of_cause(seen, cause, "spread_evenly", title, how)

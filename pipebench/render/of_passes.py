@@ -50,7 +50,9 @@ def _kept(one: Cause, values: Any) -> str:
         cannot = f" The loader was made anew {times}, for other data: workers cannot live on."
         return cannot + _first_batch(one, values) + _without(one, values)
     anew = values.get("again") and not values.get("made_by")
-    return (f" The loader was made anew {times}." if anew else "") + saving(one, living_on(values))
+    alike = "data that looks the same" if values.get("remade") == "alike" else "the same data"
+    same = f", {values['again'] - values['others']} of them for {alike}" if "others" in values else ""
+    return (f" The loader was made anew {times}{same}." if anew else "") + saving(one, living_on(values))
 
 
 def _first_batch(one: Cause, values: Any) -> str:
@@ -81,7 +83,8 @@ def living_on(values: Any) -> str:
     """The change that lets workers live on."""
     if values.get("again") and not values.get("made_by"):
         alike = " (if its datasets hold the same samples)" if values.get("remade") == "alike" else ""
-        return f"Making it once{alike}, with persistent_workers=True,"
+        each = " for each data set" if values.get("others") else ""
+        return f"Making it once{each}{alike}, with persistent_workers=True,"
     return setting("persistent_workers=True", values.get("made_by", ""))
 
 

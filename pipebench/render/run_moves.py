@@ -42,6 +42,7 @@ _DIFFERS = {
     "computes": "it computes longer there (a slower core; heavier samples, if the data is not shuffled)",
     "no-core": "it has no core for longer there (its affinity, other processes on its core)",
 }
+_EVENLY = "shuffle the data, or split it evenly"
 GROWS = (
     "As it takes longer and longer through a pass, it seems to work on all of the pass so far: once at the end of the "
     "pass is enough, or sums that each step adds to"
@@ -77,7 +78,8 @@ def _or_in_workers(move: NextMove) -> str:
 
 OF_RUN: dict[str, Callable[[NextMove], str]] = {
     "keep-workers": lambda move: (
-        f"make loader {move.loader}{at(move)} once, before the epochs, with persistent_workers=True"
+        f"make loader {move.loader}{at(move)} once{' for each data set' * bool(move.others)}, before the epochs, with "
+        "persistent_workers=True"
         + made_anew(move.called_by)
         + (", if its datasets hold the same samples" if move.remade == "alike" else "")
         if move.again and not move.made_by
@@ -242,8 +244,12 @@ OF_RUN: dict[str, Callable[[NextMove], str]] = {
         f"allow each worker of loader {move.loader} one thread{f': {printable(move.setting)}' if move.setting else ''}"
     ),
     "spread-evenly": lambda move: (
-        f"spread the work evenly over the {move.workers} workers of loader {move.loader}: shuffle the data, or split "
-        "it evenly"
+        f"spread the work evenly over the {move.workers} workers of loader {move.loader}: "
+        + ("parts (files, shards) of equal size, as many for each worker" if move.shards is not None else _EVENLY)
+    ),
+    "more-parts": lambda move: (
+        f"divide the stream of loader {move.loader} into at least as many parts (files, shards) as workers: "
+        f"{move.workers}. Or set {setting('num_workers', move.made_by)} to {move.to_workers}, which is as fast as now"
     ),
     "mend-worker": lambda move: (
         f"find out why worker {move.worker} of loader {move.loader} takes {move.slower:.1f} times as long for a sample "

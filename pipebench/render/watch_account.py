@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from pipebench.render.cells import Table
 from pipebench.render.layout import Line, Part
+from pipebench.render.of_workers import without_part
 from pipebench.render.watch_causes import SENTENCES
 from pipebench.results.account import Account, AccountRow, Cause
 from pipebench.results.beginning import beginning, small_beside
@@ -137,7 +138,8 @@ def _sentence(one: Cause, account: Account, of: str) -> str:
     part = f"{seconds(one.s)} of the {of} {seconds(whole)} ({percent(one.s / whole)})"
     unsure = " Other causes of the same time are possible." if one.unsure and "even" not in one.values else ""
     device = " Not verified on a GPU." if one.on_device else ""
-    return printable(f"{SENTENCES[one.code](one, one.values, part)}{unsure}{device}")
+    idle = without_part(one) if "idle" in one.values and one.code != "few-parts" else ""
+    return printable(f"{SENTENCES[one.code](one, one.values, part)}{idle}{unsure}{device}")
 
 
 def title(account: Account, part: bool = False) -> str:

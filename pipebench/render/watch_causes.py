@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from pipebench.render import in_loop, of_cores, of_passes, of_training, reads, worker_moves
+from pipebench.render import in_loop, of_cores, of_passes, of_training, of_workers, reads, worker_moves
 from pipebench.render.frameworks import setting
 from pipebench.render.in_loop import stage_named
 from pipebench.render.of_passes import living_on, saving
+from pipebench.render.of_workers import waits
 from pipebench.render.watch_notes import left_on
 from pipebench.results.account import IN_VAIN, LITTLE, Cause
 from pipebench.units import counted, lasting, percent, seconds, size
@@ -117,15 +118,6 @@ def _no_workers(one: Cause, values: Any, part: str) -> str:
     )
 
 
-def _waits(one: Cause, part: str) -> str:
-    if float(one.values.get("core_s", 0.0)) >= one.s > 0:
-        return f"The loop itself waited for a core that the workers used: {part}"
-    parts = (("while receiving", "late_s"), ("for a core that the workers used", "core_s"))
-    large = [(words, float(one.values.get(name, 0.0))) for words, name in parts]
-    told = "".join(f", {seconds(s)} of it {words}" for words, s in large if s >= LITTLE * one.s > 0)
-    return f"Waiting for the workers of loader {one.loader} took {part}{told}"
-
-
 def _busy(values: Any) -> str:
     return f"{counted(values['workers'], 'worker')} busy {percent(values['busy'])}"
 
@@ -138,7 +130,7 @@ def _blocked(one: Cause, values: Any, part: str) -> str:
         what = "They sleep or wait for storage or network"
         idle = f", while {values['idle_cores']:.1f} of {values['usable_cores']:g} cores are idle"
     return (
-        f"{_waits(one, part)}. {what}: {_busy(values)}, of that "
+        f"{waits(one, part)}. {what}: {_busy(values)}, of that "
         f"{percent(values['cpu_share'])} on a core{idle}{stage_named(values)}.{reads.said(values)}"
         + (in_loop.shared(values) or saving(one, _more_workers(values)))
     )
@@ -155,7 +147,7 @@ def _more_workers(values: Any) -> str:
 def _storage(one: Cause, values: Any, part: str) -> str:
     rate = f", which gives {size(values['bytes_per_s'])}/s" if values.get("bytes_per_s") else ""
     return (
-        f"{_waits(one, part)}. They wait for storage{rate}: {_busy(values)}, of that "
+        f"{waits(one, part)}. They wait for storage{rate}: {_busy(values)}, of that "
         f"{percent(values['cpu_share'])} on a core{stage_named(values)}.{reads.said(values)}"
         + (in_loop.shared(values) or saving(one, f"{_more_workers(values)}, or data in memory,"))
     )
@@ -185,7 +177,7 @@ def _stage(one: Cause, values: Any, part: str) -> str:
     """The stage is named by the sentence on the iteration, which follows."""
     used_up = f" More workers do not help: {_of_cores(values)}." if values.get("used_up") else ""
     return (
-        f"{_waits(one, part)}.{in_loop.slow_loading(values)}"
+        f"{waits(one, part)}.{in_loop.slow_loading(values)}"
         + saving(one, "Faster loading")
         + used_up
         + _on_device(values)
@@ -195,20 +187,20 @@ def _stage(one: Cause, values: Any, part: str) -> str:
 def _pickling(one: Cause, values: Any, part: str) -> str:
     times = f"they make a batch in {seconds(values['make_s'])} and pickle it for {seconds(values['pickle_s'])}"
     if "viewed_bytes" in values:
-        return f"{_waits(one, part)}: {times}; {_views(values)}." + saving(one, "Copies in place of views")
-    return f"{_waits(one, part)}: {times}.{_one_by_one(values)}" + saving(one, "A cheaper hand-off")
+        return f"{waits(one, part)}: {times}; {_views(values)}." + saving(one, "Copies in place of views")
+    return f"{waits(one, part)}: {times}.{_one_by_one(values)}" + saving(one, "A cheaper hand-off")
 
 
 def _threads(one: Cause, values: Any, part: str) -> str:
     return (
-        f"{_waits(one, part)}: {counted(values['workers'], 'worker')} of {values['threads']} threads each compete for "
+        f"{waits(one, part)}: {counted(values['workers'], 'worker')} of {values['threads']} threads each compete for "
         f"{values['usable_cores']:g} cores." + saving(one, "One thread in each worker")
     )
 
 
 def _cores(one: Cause, values: Any, part: str) -> str:
     helps = f"Cheaper loading helps, not more workers.{in_loop.slow_loading(values)}{_on_device(values)}"
-    return f"{_waits(one, part)}: {_of_cores(values)}. {helps}"
+    return f"{waits(one, part)}: {_of_cores(values)}. {helps}"
 
 
 def _on_device(values: Any) -> str:
@@ -245,25 +237,6 @@ def _periodic(one: Cause, values: Any, part: str) -> str:
     return (
         f"The loop stalls at every {_nth(values['period'])} batch{workers}: {part}. The workers "
         f"are busy only {percent(values['busy'])} of the time{why}." + saving(one, "A larger prefetch_factor")
-    )
-
-
-def _uneven_workers(one: Cause, values: Any, part: str) -> str:
-    rest = "other" if values["workers"] == 2 else "others"
-    return (
-        f"{_waits(one, part)}. Worker {values['worker']} has most of the work: it is busy "
-        f"{percent(values['most_busy'])} of the time, and the {rest} {percent(values['others_busy'])}."
-        + saving(one, "Work that is spread evenly (shuffled, or split evenly)")
-    )
-
-
-def _slow_worker(one: Cause, values: Any, part: str) -> str:
-    rest = "other" if values["workers"] == 2 else "others"
-    slower = f"Worker {values['worker']} takes {values['slower']:.1f} times as long"
-    return (
-        f"{_waits(one, part)}. {slower} for a sample as the {rest} ({seconds(values['slow_s'])}), and is busy "
-        f"{percent(values['most_busy'])} of the time; the {rest} {percent(values['others_busy'])}."
-        + saving(one, "A worker that is as fast as the " + rest)
     )
 
 
@@ -328,12 +301,12 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
         f"Functions of --span took {part} in the loop; the longest is {values['function']}."
     ),
     "each-makes-all": lambda one, values, part: (
-        f"{_waits(one, part)}. Each makes all samples of the stream and gives only its part: what makes a sample "
+        f"{waits(one, part)}. Each makes all samples of the stream and gives only its part: what makes a sample "
         f"runs {values['times']:.1f} times for each. More workers bring nothing then."
         + saving(one, "Choosing the part before the work")
     ),
     "made-in-vain": lambda one, values, part: (
-        f"{_waits(one, part)}. Their stream drops {percent(values['dropped'])} of {values['made']:,} samples by a "
+        f"{waits(one, part)}. Their stream drops {percent(values['dropped'])} of {values['made']:,} samples by a "
         f"select after {values['stage']} has made them."
         + saving(one, "Selecting them before, if what it asks is known then,")
     ),
@@ -345,7 +318,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
         + saving(one, "As many passes with each sample once")
     ),
     "few-cores": lambda one, values, part: (
-        f"{_waits(one, part)}, which may all together run on {counted(values['allowed'], 'core')} only: their "
+        f"{waits(one, part)}, which may all together run on {counted(values['allowed'], 'core')} only: their "
         "affinity is set." + saving(one, "Workers on all cores")
     ),
     "padding": lambda one, values, part: (
@@ -364,7 +337,7 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     ),
     "workers-blocked": _blocked,
     "shared-lock": lambda one, values, part: (
-        f"{_waits(one, part)}. {in_loop.at_lock(values)}"
+        f"{waits(one, part)}. {in_loop.at_lock(values)}"
         + (in_loop.shared(values) or saving(one, "The same work without that lock"))
     ),
     "storage": _storage,
@@ -379,10 +352,11 @@ SENTENCES: dict[str, Callable[[Cause, Any, str], str]] = {
     "held-up": of_cores.held_up,
     "head-of-line": _head_of_line,
     "periodic-stalls": _periodic,
-    "uneven-workers": _uneven_workers,
-    "slow-worker": _slow_worker,
+    "uneven-workers": of_workers.uneven,
+    "slow-worker": of_workers.slow,
+    "few-parts": of_workers.few_parts,
     "waiting": lambda one, values, part: (
-        f"{_waits(one, part)}, though they are busy only {percent(values['busy'])} of the time."
+        f"{waits(one, part)}, though they are busy only {percent(values['busy'])} of the time."
         + saving(one, "Faster loading")
     ),
     "slower-steps": of_training.slower_steps,

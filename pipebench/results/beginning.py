@@ -14,8 +14,8 @@ OfWatch = Literal[
 _LOADING = (
     "small-batches",
     "sampler", "hand-off", "pin", "no-workers", "many-tensors", "workers-blocked", "storage", "stage", "pickling",
-    "threads-over-cores", "cores-used-up", "head-of-line", "periodic-stalls", "uneven-workers", "slow-worker",
-    "waiting", "workers-compete", "host-to-device", "shared-lock", "loading-takes-cores",
+    "threads-over-cores", "cores-used-up", "head-of-line", "periodic-stalls", "uneven-workers", "few-parts",
+    "slow-worker", "waiting", "workers-compete", "host-to-device", "shared-lock", "loading-takes-cores",
 )  # fmt: skip
 _ONCE = ("before-loops", "after-loops", "outside-loops")
 _APART = ("memory-growth", "sync-points")  # said besides the first cause, whatever their size

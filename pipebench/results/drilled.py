@@ -113,6 +113,8 @@ class DrilledLine:
     If the line is known to be slow in other programs, `title` is what is written in its place, and `how` says how.
     `reread` is the file that it opens and reads anew, again and again ("": none that looks found). `runs` is how often
     it runs (None: not known, or fewer than three times). `needless` is what does more there than is needed.
+    `at_lock` is the share of the line's looks in which the process waited in the kernel for the lock of a file (None:
+    not known).
     """
 
     file: str
@@ -129,6 +131,7 @@ class DrilledLine:
     reread: str = ""
     runs: Runs | None = None
     needless: NeedlessCall | None = None
+    at_lock: float | None = None
 
     @property
     def sleeps(self) -> bool:

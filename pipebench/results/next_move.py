@@ -30,8 +30,8 @@ class NextMove:
     A move of the whole run follows from its largest cause: `loader` is what it is about, and `took_s` is how long that
     took in the run. `setting` limits the threads of libraries; of "switch-off", it has the tools, and of
     "decode-fewer-fields" the fields that are decoded then. `made_by` made the
-    loader, `again` times anew, with datasets that are as `remade` says: see LoaderResult. `called_by` called the
-    function that did.
+    loader, `again` times anew, `others` of them for other data, with datasets that are as `remade` says: see
+    LoaderResult. `called_by` called the function that did.
 
     `to_workers` is the number of workers, above the present one, that would bring most, and `predicted` the speed-up
     of the loop with it, by a simulation of this run (None: too little was recorded). Of "prepare-in-workers", it is
@@ -76,7 +76,7 @@ class NextMove:
         "end-gradients", "validate-in-larger-batches", "do-less-in-validation", "more-threads", "make-batches-cheaper",
         "do-less-before", "fewer-operations", "keep-activations", "compile-less", "compute-in-float32",
         "compute-what-counts", "do-less-between", "fewer-torch-threads", "ask-length-once", "mend-worker",
-        "compute-once", "fill-first",
+        "compute-once", "fill-first", "more-parts",
     ]  # fmt: skip
     usable_cores: float
     workers: int = 0
@@ -123,6 +123,7 @@ class NextMove:
     asks_for_each: bool = False
     carried: str = ""
     remade: Literal["same", "alike", "other"] = "same"
+    others: int = 0
     title: str = ""
     how: tuple[str, ...] = ()
     line_share: float | None = None

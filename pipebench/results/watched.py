@@ -153,11 +153,11 @@ class LoaderResult:
     Number 0 is no loader: it is a loop that trains without one. `file` and `line` say where the loader was made ("":
     not seen), `made_by` which library made it from settings of its own ("": none), `called_by` which library called the
     user's function that made it ("": none), and `again` how often it was made anew at the same place: with the "same"
-    dataset, with some that look "alike", or with others. `beside`: only threads other than the main one iterate it, and
-    do not train. `content`: what its batches hold. `undivided`: nothing in the code of an iterable dataset asks for the
-    worker. `shards`: so many workers get samples of its stream (0: it does not say how many; None: it is no stream).
-    `single`: as in Verdict. `kept_open`: its samples are read from a file or connection that forks would share.
-    `own_processes`: it has no workers, and its dataset starts processes of its own, which workers may not.
+    dataset, with some that look "alike", or mostly with "other" ones, as `others` of the times. `beside`: only threads
+    that are not the main one iterate it, and do not train. `content`: what its batches hold. `undivided`: nothing in
+    the code of an iterable dataset asks for the worker. `shards`: so many workers get samples of its stream (0: it
+    does not say; None: it is no stream). `single`: as in Verdict. `kept_open`: its samples are read from a file or
+    connection that forks would share. `own_processes`: it has no workers, and its dataset starts processes itself.
 
     `training` says that a backward pass or an optimiser's step ran inside its iterations. `startup_s` is the time in
     the first pass from the start of the iterator's construction to the first batch. `later_startup_s` is the mean of
@@ -206,6 +206,7 @@ class LoaderResult:
     single: Literal["left", "whole"] | None = None
     shards: int | None = None
     remade: Literal["same", "alike", "other"] = "same"
+    others: int = 0
     kept_open: bool = False
     own_processes: bool = False
 

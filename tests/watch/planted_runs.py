@@ -53,7 +53,8 @@ class Planted:
         """A loader, and its passes. What is left of `how` are rows of each pass in ms, by the names of `ROWS`."""
         found = LoaderFound(
             number, "Photos", how.pop("workers", 2), 4, "fork", 2, how.pop("persistent", False),
-            can_persist=how.pop("can_persist", True), shards=0 if how.pop("iterable", False) else None,
+            can_persist=how.pop("can_persist", True),
+            shards=how.pop("shards", 0 if how.pop("iterable", False) else None),
         )  # fmt: skip
         twice, asked = how.pop("twice", 0) * MS, how.pop("asked", 0) * MS
         besides = None if (besides := how.pop("besides", None)) is None else besides * MS

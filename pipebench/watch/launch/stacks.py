@@ -20,6 +20,7 @@ from time import perf_counter_ns, thread_time
 from typing import NamedTuple, Protocol
 
 from pipebench.watch.launch.footprint import again_and_again
+from pipebench.watch.launch.lock_waits import waits_for_lock
 from pipebench.watch.record.lines import StackPlace
 from pipebench.watch.record.memory import Memory
 from pipebench.watch.record.own_code import Function, Place, own_place
@@ -52,13 +53,15 @@ class Reads(Protocol):
 class Look(NamedTuple):
     """What one look saw: the moment, the number of the stage, and the place (None: it could not be read).
 
-    `files` are those that the process had open (None: not known).
+    `files` are those that the process had open (None: not known). `at_lock`: it waited in the kernel for the lock of a
+    file (None: not known).
     """
 
     at: int
     stage: int
     place: Place | None
     files: frozenset[str] | None = None
+    at_lock: bool | None = None
 
 
 class Fetching(NamedTuple):
@@ -226,10 +229,11 @@ class StackReader:
 
     def _seen(self, who: Fetching, stack: Stack) -> bool:
         """Looks at one process. Returns whether that was the last time."""
-        at, stage, place, files = perf_counter_ns(), 0, None, None
+        at, stage, place, files, at_lock = perf_counter_ns(), 0, None, None, None
         try:
             stage = stack.stage()
             if stage:
+                at_lock = waits_for_lock(who.pid)
                 place = _place_of(stack, stage)
                 files = open_files(who.pid) if place is not None else None
             if stage != stack.stage():
@@ -243,7 +247,8 @@ class StackReader:
         except (ValueError, struct.error):
             pass  # the stack changed while it was read
         if stage:
-            self.found.of[who].append(Look(at, stage, self._places.setdefault(place, place), self._once(files)))
+            place = self._places.setdefault(place, place)
+            self.found.of[who].append(Look(at, stage, place, self._once(files), at_lock))
         return False
 
     def _once(self, files: frozenset[str] | None) -> frozenset[str] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from pipebench.results.account import Account, AccountRow
@@ -15,7 +16,7 @@ from pipebench.results.watched import LoaderResult
 from pipebench.watch.read.begins import first_made_ns
 from pipebench.watch.read.collectives import other_alone_s
 from pipebench.watch.read.compiling import compiled
-from pipebench.watch.read.described import again, remade, single
+from pipebench.watch.read.described import again, other_data, remade, single
 from pipebench.watch.read.device_idle import besides_share, in_waits
 from pipebench.watch.read.gather import NO_LOADER, Place, Process, Run, loaders_found
 from pipebench.watch.read.in_loop import told_apart
@@ -320,6 +321,7 @@ def start_up_saving_ns(run: Run, one: LoaderFound, spent: Spent) -> dict[Place, 
     """What workers that live on would save, by pass and row: later start-ups, and the ends of all passes but the last.
 
     A later pass must still make its first batch, and that is not saved. Its making is taken from the worker's record.
+    Nor can workers live on where a pass is over other data.
     """
     passes = sorted(place for place in spent.passes if place[0] == one.loader)
     living = one.persistent and not again(run, one.loader)
@@ -329,10 +331,10 @@ def start_up_saving_ns(run: Run, one: LoaderFound, spent: Spent) -> dict[Place, 
     start, end = ROWS.index("start-up"), ROWS.index("end-of-pass")
     usual = max(made.values(), default=0)
     found: dict[Place, dict[str, int]] = {place: {} for place in passes}
-    for place in passes[1:]:
+    new = other_data(run, one.loader)
+    for before, place in ((before, place) for before, place in pairwise(passes) if place[1] not in new):
         found[place]["start-up"] = max(0, spent.passes[place][start] - made.get(place, usual))
-    for place in passes[:-1]:
-        found[place]["end-of-pass"] = spent.passes[place][end]
+        found[before]["end-of-pass"] = spent.passes[before][end]
     return found
 
 

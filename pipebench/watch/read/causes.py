@@ -16,6 +16,7 @@ from pipebench.watch.read.busy_threads import busy_threads
 from pipebench.watch.read.checkpointing import checkpointing
 from pipebench.watch.read.computed_again import computed_again
 from pipebench.watch.read.cores_taken import cores_taken, held_up
+from pipebench.watch.read.few_parts import few_parts, idle_values
 from pipebench.watch.read.frozen_modules import frozen_modules, unused_gradients
 from pipebench.watch.read.full_collections import full_collections
 from pipebench.watch.read.gather import Run, loaders_found
@@ -25,7 +26,7 @@ from pipebench.watch.read.hand_off import carried_of, one_by_one
 from pipebench.watch.read.host_use import unexplained, worker_threads
 from pipebench.watch.read.in_vain import HALF, fields_in_vain, not_needed
 from pipebench.watch.read.known_move import with_slow_lines
-from pipebench.watch.read.locks import at_lock
+from pipebench.watch.read.locks import shared_lock
 from pipebench.watch.read.loop_causes import (
     callbacks,
     compiling,
@@ -37,6 +38,7 @@ from pipebench.watch.read.loop_causes import (
     preparing,
     training,
 )
+from pipebench.watch.read.makers import makers
 from pipebench.watch.read.moves import (
     LEAST_CORES,
     USED_UP,
@@ -58,7 +60,7 @@ from pipebench.watch.read.reads import read_values
 from pipebench.watch.read.slower_steps import slower_steps
 from pipebench.watch.read.small_batches import small_batches
 from pipebench.watch.read.small_steps import many_operations
-from pipebench.watch.read.stalls import period_of, waits_of
+from pipebench.watch.read.stalls import FEWEST, has_reason, period_of, waits_of
 from pipebench.watch.read.torch_threads import few_threads, many_threads, other_threads
 from pipebench.watch.read.untrained import validation
 from pipebench.watch.read.warming import warming
@@ -133,7 +135,7 @@ def waiting(seen: Seen) -> Iterable[Cause]:
     """Why no batch was there: the workers never rest, or they rest and the loop waits all the same."""
     vain = {cause.loader: cause.s for cause in fields_in_vain(seen) if _large(seen, cause)}
     for one in seen.in_loop:
-        workers = seen.workers(one)  # also those that have no data
+        workers = makers(one, seen.workers(one))
         waited = seen.s("wait-for-worker", loader=one.loader)
         saved = seen.saved("wait-for-worker", loader=one.loader)
         busy = busy_of(workers)
@@ -144,6 +146,10 @@ def waiting(seen: Seen) -> Iterable[Cause]:
         if not waited or not any(worker.busy_s for worker in workers) or vain.get(one.loader, 0.0) >= HALF * waited:
             continue  # nothing to tell, or it is told
         whole = Cause("", waited, saved, one.loader, values)
+        whole = replace(whole, values={**values, **idle_values(seen, one, seen.workers(one), whole)})
+        if (parts := few_parts(whole)) is not None:
+            yield parts
+            continue
         if (only := _only(seen, one, workers, whole, always)) is not None:
             yield only
             continue
@@ -201,7 +207,7 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
         **({"lacks": lacks} if (lacks := lacking(seen.result, one)) else {}),
     }  # fmt: skip
     cause = replace(whole, values=values)
-    if (lock := _shared_lock(seen, one, cause)) is not None:
+    if (lock := shared_lock(seen, one, cause)) is not None:
         yield lock
         return
     used_up = script is not None and used + script >= USED_UP * cores
@@ -225,20 +231,6 @@ def _busy(seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole:
         return
     if used_up:
         yield replace(_with_cores(seen, one, cause, used), code="cores-used-up")
-
-
-def _shared_lock(seen: Seen, one: LoaderResult, cause: Cause) -> Cause | None:
-    """Workers that wait for one another at a lock. Without it, a batch takes as much less time to make."""
-    lock = at_lock(seen.result.drilled, one.loader)
-    if lock is None or one.workers < 2:
-        return None
-    spent = lock.share * sum(row.s for row in seen.rows(loader=one.loader))
-    saved = None if cause.recoverable_s is None else min(cause.recoverable_s, spent)
-    values = {
-        **cause.values, "file": lock.line.file, "line": lock.line.line, "function": lock.line.function,
-        "text": lock.line.text, "at_line": lock.share,
-    }  # fmt: skip
-    return replace(cause, code="shared-lock", recoverable_s=saved, values=values)
 
 
 def _with_cores(seen: Seen, one: LoaderResult, cause: Cause, used: float) -> Cause:
@@ -318,7 +310,11 @@ def _resting(
 
 
 def _uneven_batches(seen: Seen, one: LoaderResult, whole: Cause) -> Iterable[Cause]:
-    period = period_of(waits_of(seen.run, one.loader, max(1, one.workers)))
+    waits = waits_of(seen.run, one.loader, max(1, one.workers))
+    if len(waits) < FEWEST:
+        return
+    period = period_of(waits)
+    period = period if period is not None and has_reason(period, waits, seen.result.costs_of(one.loader)) else None
     found = seen.result.hand_off
     overtaken = (found.out_of_order_s_per_batch or 0.0) if found is not None and len(seen.in_loop) == 1 else 0.0
     held_up = overtaken * seen.batches(one)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Literal
 
 from pipebench.results.batches import BatchContent, SlowSample
@@ -57,8 +58,17 @@ def again(run: Run, loader: int) -> int:
 
 
 def remade(run: Run, loader: int) -> Remade:
-    """What the datasets were with which a loader was made anew."""
-    return next((one.remade for one in reversed(run.of_loader(PassBegun, loader)) if one.again), "same")
+    """What the datasets were with which a loader was made anew: "other", if most of them were."""
+    last = next((one for one in reversed(run.of_loader(PassBegun, loader)) if one.again), None)
+    if last is None:
+        return "same"
+    return "other" if 2 * last.others > last.again else last.remade
+
+
+def other_data(run: Run, loader: int) -> frozenset[int]:
+    """The passes over a loader that was made anew for other data."""
+    begun = sorted(run.of_loader(PassBegun, loader), key=lambda one: one.number)
+    return frozenset(one.number for before, one in pairwise(begun) if one.others > before.others)
 
 
 def single(run: Run, loader: int) -> Literal["left", "whole"] | None:

@@ -65,14 +65,15 @@ def _row(run: Run, stage: StageResult, looks: list[Look], text: Text, again: fro
     for place, count in counts.items():  # a comprehension can have a frame of its own on the same line
         if place is not None:
             places[place._replace(function=plain_name(place.function))] += count
-    files, held = _files_at(looks, again), _held_at(looks)
+    files, held, waiting = _files_at(looks, again), _held_at(looks), _waiting_at(looks)
     row = Line("", "", "", stage.name, _known_as(run, stage), models=models_of(run, stage.loader))
     for one in run.of_loader(LoaderFound, stage.loader):
         row = row._replace(iterable=one.iterable, dataset=one.dataset)
     sample_s = stage.exclusive_s_per_sample
 
     def told(one: DrilledLine) -> DrilledLine:
-        its, file = row._replace(took_s=one.share * sample_s), files.get((one.file, one.line, one.calls), "")
+        its, at = row._replace(took_s=one.share * sample_s), (one.file, one.line, one.calls)
+        one, file = replace(one, at_lock=waiting.get(at)), files.get(at, "")
         return with_known(one, its, text, file, held.get((one.file, one.line), frozenset()))
 
     lines = sorted(map(told, _lines(places, len(looks), text)), key=lambda one: -one.looks)
@@ -97,6 +98,17 @@ def _files_at(looks: Iterable[Look], again: frozenset[str]) -> dict[tuple[str, i
         if one.place is not None:
             at.setdefault((one.place.file, one.place.line, one.place.calls), []).append(one)
     return {place: open_at(seen, again) for place, seen in at.items()}
+
+
+def _waiting_at(looks: Iterable[Look]) -> dict[tuple[str, int, str], float]:
+    """For each line, the share of its looks in which the process waited for the lock of a file, where that is known."""
+    seen, waiting = Counter[tuple[str, int, str]](), Counter[tuple[str, int, str]]()
+    for one in looks:
+        if one.place is not None and one.at_lock is not None:
+            at = one.place.file, one.place.line, one.place.calls
+            seen[at] += 1
+            waiting[at] += one.at_lock
+    return {at: waiting[at] / count for at, count in seen.items()}
 
 
 def _held_at(looks: Iterable[Look]) -> dict[tuple[str, int], frozenset[str]]:

@@ -7,7 +7,17 @@ from collections import Counter
 from collections.abc import Iterable
 
 from pipebench.results.watched import LoaderResult, StageResult
-from pipebench.watch.read.described import again, called_by, content, made_by, models_of, place, remade, single
+from pipebench.watch.read.described import (
+    again,
+    called_by,
+    content,
+    made_by,
+    models_of,
+    other_data,
+    place,
+    remade,
+    single,
+)
 from pipebench.watch.read.gather import Process, Run, added, percentile
 from pipebench.watch.read.host_use import script_cores
 from pipebench.watch.read.series import by_worker
@@ -67,6 +77,7 @@ def loader_result(run: Run, described: LoaderFound) -> LoaderResult:
         called_by=called_by(described.made),
         again=again(run, number),
         remade=remade(run, number),
+        others=len(other_data(run, number)),
         beside=bool(turns) and all(one.beside and not one.trained for one in turns),
         content=content(one.content for one in sums),
         undivided=described.undivided,

@@ -20,6 +20,7 @@ from pipebench.results.watched import LoaderResult, StageResult, WatchResult, Wo
 from pipebench.stats import Speedup
 from pipebench.watch.read.hand_off import asks_for_each, explained_s, one_by_one
 from pipebench.watch.read.known_move import with_known_line
+from pipebench.watch.read.makers import makers
 from pipebench.watch.record.media import kind_of_stage
 
 BUSY = 0.90
@@ -100,7 +101,7 @@ def _on_cpu(found: HandOff) -> float:
 
 def next_move(result: WatchResult, main: LoaderResult) -> NextMove | None:
     """What to change where the workers, or the lack of them, are the limit. None: no figure supports a change."""
-    stage, workers = largest_stage(result, main), comparable_workers(result, main)
+    stage, workers = largest_stage(result, main), makers(main, comparable_workers(result, main))
     if stage is None:
         return None
     if not main.workers:
@@ -386,6 +387,7 @@ def in_its_words(move: NextMove | None, result: WatchResult) -> NextMove | None:
     if own is None:
         return move
     move = replace(move, made_by=own.made_by, called_by=own.called_by, again=own.again, remade=own.remade)
+    move = replace(move, others=own.others)
     if move.action in _AT_LOADER:
         move = replace(move, file=own.file, line=own.line)
     move = replace(move, undivided=own.undivided, shards=own.shards, kept_open=own.kept_open)

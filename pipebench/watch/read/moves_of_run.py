@@ -26,7 +26,8 @@ _OF_RUN = {
     "padding": "pad-to-longest", "unequal-lengths": "batch-by-length", "few-cores": "use-all-cores",
     "each-makes-all": "divide-first", "each-gives-all": "divide-stream", "made-in-vain": "select-first",
     "fields-in-vain": "decode-fewer-fields",
-    "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly", "slow-worker": "mend-worker",
+    "threads-over-cores": "fewer-threads", "uneven-workers": "spread-evenly", "few-parts": "more-parts",
+    "slow-worker": "mend-worker",
     "periodic-stalls": "raise-prefetch-factor", "head-of-line": "any-order",
     "workers-compete": "lower-num-workers", "slower-steps": "keep-less",
     "frozen-module": "keep-outputs", "checkpointing": "keep-activations", "compiling": "compile-less",
@@ -79,7 +80,7 @@ def move_of_run(move: NextMove | None, causes: Sequence[Cause], usable_cores: fl
         return _of_cause(first, usable_cores)
     names = ("start_method",) if action == "fill-first" else ("setting", "tools", "only", "what")
     setting = next((first.values[one] for one in names if one in first.values), None)
-    more = first.values.get("more_workers", first.values.get("to_threads"))
+    more = first.values.get("more_workers", first.values.get("to_threads", first.values.get("makers")))
     more = more if float(first.values.get("workers_s", first.s)) >= _WORTH_WORKERS * first.s else None
     return NextMove(
         action,  # type: ignore[arg-type]

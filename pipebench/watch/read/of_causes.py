@@ -14,7 +14,7 @@ from pipebench.watch.read.drilled import wilson
 from pipebench.watch.read.gather import Run
 from pipebench.watch.read.growing import Grown
 from pipebench.watch.read.in_loop import Apart, told_apart
-from pipebench.watch.read.moves import threads_of_torch
+from pipebench.watch.read.moves import USED_UP, cores_of, threads_of_torch, waited_for
 from pipebench.watch.read.prepared import FORWARDS
 from pipebench.watch.read.script_cpu import Stretch, stretches
 from pipebench.watch.record.lines import LoopSums, PassBegun
@@ -130,8 +130,23 @@ def as_made(one: LoaderResult) -> dict[str, str | int | float]:
         "made_by": one.made_by,
         "called_by": one.called_by,
         "remade": one.remade if one.remade != "same" else "",
+        "others": one.others if one.remade != "other" else 0,
     }
     return {name: value for name, value in told.items() if value}
+
+
+def on_cores_s(seen: Seen, one: LoaderResult, used: float, whole_s: float) -> float:
+    """What faster workers could save of a loop, at most: if those that use so many cores had all that it leaves.
+
+    As many threads as that use cores up without every core being busy all the time.
+    """
+    free = USED_UP * seen.result.usable_cores - (seen.script_cores(one) or 0.0)
+    return whole_s * (1 - 1 / max(1.0, free / used)) if used else whole_s
+
+
+def wanted_cores(workers: Sequence[WorkerResult]) -> float:
+    """The cores that workers use, and those that they want and do not get, because others have them."""
+    return sum(map(cores_of, workers)) + waited_for(workers)
 
 
 def stage_values(seen: Seen, one: LoaderResult) -> dict[str, str | int | float]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pipebench.results.account import Cause
 from pipebench.results.watched import LoaderResult, WorkerResult
-from pipebench.watch.read.of_causes import Seen
+from pipebench.watch.read.of_causes import Seen, on_cores_s, wanted_cores
 
 _BUSY = 0.8
 _EVEN = 0.75  # of the busiest worker: the mean of all
@@ -36,6 +36,9 @@ def one_busy_worker(
     if slow := _slower(first, [worker for worker in workers if worker is not first]):
         code, usual, values = "slow-worker", others_busy, {**values, **slow}
     saved = None if whole.recoverable_s is None else min(whole.recoverable_s, (first.busy_share - usual) * wait_s)
+    if saved is not None and code == "uneven-workers":
+        saved = min(saved, on_cores_s(seen, one, wanted_cores(workers), wait_s))
+    values |= {"stream": 1} if one.shards is not None else {}
     return replace(whole, code=code, recoverable_s=saved, values=values)
 
 

@@ -110,7 +110,7 @@ def dataset_anew(seen: Seen) -> Iterable[Cause]:
         if known is None or not one.again or one.made_by:
             continue
         names = {begun.inside for begun in seen.run.of_loader(PassBegun, one.loader)[-1:] if begun.inside}
-        names |= {known.dataset} if one.remade != "other" else set()
+        names |= {known.dataset} if one.remade != "other" and not one.others else set()
         if not (new := sorted(names - told)):
             continue
         told |= names  # which of two loaders such a dataset is for is not known

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 from typing import NamedTuple
 
+from pipebench.results.costs import LoopCosts
 from pipebench.watch.read.gather import Run
 
 _LONGEST = 64  # batches
@@ -13,6 +14,8 @@ _LEAST_PERIODS = 4
 _ALIKE = 0.5  # autocorrelation: half of the scatter of the waits repeats with the period
 _SHARE = 0.5  # of all waits lies at one place of the period
 _LEAST_BLOCKS = 4
+FEWEST = 32  # batches after the first ones: the waits of fewer may be what is left of the start of workers
+_OF_STALL = 0.5  # of the length of a stall: by so much some batches, or some iterations, take longer
 
 
 class Period(NamedTuple):
@@ -69,6 +72,25 @@ def period_of(waits: Sequence[int]) -> Period | None:
         return None
     share = max(sum(waits[place::lag]) for place in range(lag)) / sum(waits)
     return Period(lag, share) if share >= _SHARE else None
+
+
+def has_reason(found: Period, waits: Sequence[int], costs: LoopCosts | None) -> bool:
+    """Whether some batches or iterations take as much longer as such stalls need, as far as their costs are known.
+
+    Where all cost the same, workers that never rest give their batches in bursts, one of each: no queue bridges that.
+    With one batch ahead of each, a worker rests until its batch is taken, so that such bursts have a reason, too.
+    """
+    if costs is None or costs.prefetch_factor < 2:
+        return True
+    stall_s = found.share * sum(waits) / (len(waits) / found.period) / 1e9
+    made = [cpu + blocked for cpu, blocked in zip(costs.cpu_s, costs.blocked_s, strict=False)]
+    known = [one for one in (made, costs.step_s) if len(one) >= _LEAST_PERIODS * found.period]
+    return len(known) < 2 or any(_longest(one, found.period) - median(one) >= _OF_STALL * stall_s for one in known)
+
+
+def _longest(lengths: Sequence[float], period: int) -> float:
+    """The mean of the longest ones, as many as stalls."""
+    return fmean(sorted(lengths)[-max(1, len(lengths) // period) :])
 
 
 def _product(moved: Sequence[float], lag: int) -> float:

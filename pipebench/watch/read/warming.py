@@ -38,7 +38,7 @@ def warming(seen: Seen) -> Iterable[Cause]:
         if found is None or not waited or one.remade == "other":
             continue
         early_s, late_s, share = found
-        later = (one.passes - 1) / one.passes
+        later = (one.passes - 1 - one.others) / one.passes
         spent = min(waited, share * later * sum(row.s for row in seen.rows(loader=one.loader)))
         saved = min(spent, seen.saved("wait-for-worker", loader=one.loader) or 0.0)
         values: dict[str, str | int | float] = {"early_s": early_s, "late_s": late_s, **as_made(one)}

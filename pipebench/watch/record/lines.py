@@ -228,9 +228,9 @@ class LoaderFound:
 class PassBegun:
     """The begin of the `number`-th pass over a loader, from 0. Written after the iterator's construction.
 
-    `begin` is the moment before the construction. `again` counts how often the loader had been made anew before.
-    `twice_ns` is what the sampler took before torch began it again, as it does where workers are new. `remade` is what
-    its datasets were, and `inside` the class of one in them that was made anew each time, and looks the same.
+    `begin` is the moment before it. `again` counts how often the loader had been made anew before, `others` of them for
+    other data. `twice_ns` is what the sampler took before torch began it again, as where workers are new. `remade` is
+    what the rest of its datasets were, and `inside` the class of one in them that was made anew, and looks the same.
     """
 
     loader: int
@@ -239,15 +239,13 @@ class PassBegun:
     again: int = 0
     twice_ns: int = 0
     remade: Remade = "same"
+    others: int = 0
     inside: str = ""
 
 
 @line
 class PassEnded:
-    """The end of a pass: the iterator was exhausted, failed with an exception, or was left (or recording ended).
-
-    `wait_ns` is the wait in the last `next()`, which gave no batch.
-    """
+    """The end of a pass: exhausted, failed with an exception, or left. `wait_ns` is of a `next()` without a batch."""
 
     loader: int
     how: Literal["exhausted", "failed", "left"]
@@ -395,6 +393,6 @@ class Fault:
 Line: TypeAlias = (
     ProcessStarted | NewStage | FetchSums | BatchInFull | LoaderFound | PassBegun | PassEnded | LoopSums
     | IterationInFull | LoadersTogether | LibraryThreads | StackPlace | Moment | SpanNotFound | NotRecognised | Fault
-    | TimeSpent | BoundPlan | BoundWindow | BoundRoundVoid | BoundEnded | LoaderMade | TrialLine
-    | ProgramLine | WorkerLine | LoopLooks | ThreadsBeside
+    | TimeSpent | BoundPlan | BoundWindow | BoundRoundVoid | BoundEnded | LoaderMade | TrialLine | ProgramLine
+    | WorkerLine | LoopLooks | ThreadsBeside
 )  # fmt: skip

@@ -143,7 +143,8 @@ class Loaders:
         self.passes[number] += 1
         self.loop.pass_begins(iterator, number, self.passes[number])
         twice_ns = self.loop.arrivals.parts.new_workers_ns
-        made = self.again[number], twice_ns, self.remade[number], self.samples.anew(number)
+        data = self.remade[number], self.samples.others.get(number, 0), self.samples.anew(number)
+        made = self.again[number], twice_ns, *data
         self.recording.write(PassBegun(number, self.passes[number], began, *made))
 
     def before_next(self, iterator: Any) -> None:

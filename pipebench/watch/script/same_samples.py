@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pipebench.watch.record.from_handlers import forgiving
@@ -17,7 +17,9 @@ from pipebench.watch.script.made import weakly
 from pipebench.watch.worker.kept_open import within
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, range, os.PathLike)
-_DEEP, _MOST = 5, 64  # levels, and attributes, that are looked at
+_DEEP, _MOST = 5, 64  # levels, and attributes or items, that are looked at
+_GOLDEN = 0.6180339887498949
+_ITEMS = (int, float, str, bytes)  # of lists
 _ORDER: tuple[Remade, ...] = ("same", "alike", "other")
 
 
@@ -27,19 +29,26 @@ class Samples:
     def __init__(self) -> None:
         self._latest: dict[int, tuple[Callable[[], Any], object]] = {}
         self._found: dict[int, Remade] = {}
+        self.others: dict[int, int] = {}
         self._inside: dict[int, list[tuple[Callable[[], Any], object]]] = {}
         self._anew: dict[int, str] = {}
 
     def of(self, number: int, dataset: Any) -> Remade:
-        """What the datasets of a loader were each time that it was made, this one included."""
+        """What the datasets of a loader were each time that it was made, this one included, but for other data.
+
+        If there were only such: "other". `others` counts them.
+        """
         before, traits = self._latest.get(number), _traits(dataset)
         self._latest[number] = weakly(dataset), traits
         now: Remade = "same"
         if before is not None and before[0]() is not dataset:
             now = "alike" if before[1] == traits else "other"
-        self._found[number] = max(now, self._found.get(number, "same"), key=_ORDER.index)
+        self.others[number] = self.others.get(number, 0) + (now == "other")
+        if before is not None:
+            known = [one for one in (now, self._found.get(number, now)) if one != "other"]
+            self._found[number] = max(known, key=_ORDER.index, default="other")
         self._look_inside(number, dataset)
-        return self._found[number]
+        return self._found.get(number, "same")
 
     def anew(self, number: int) -> str:
         """The class of a dataset inside that of a loader, if each time another one was there that looks the same."""
@@ -56,7 +65,7 @@ class Samples:
 
 
 def _traits(one: Any, level: int = 0) -> object:
-    """What shows of a dataset, or of a value in it: its type, plain values, lengths, and the first and last item."""
+    """What shows of a dataset, or of a value in it: its type, plain values, lengths, and some items."""
     with forgiving():
         kind = type(one)
         named = f"{kind.__module__}.{kind.__qualname__}"
@@ -65,7 +74,8 @@ def _traits(one: Any, level: int = 0) -> object:
         if level >= _DEEP:
             return named
         if kind in (list, tuple):
-            return named, len(one), *(_traits(each, level + 1) for each in (*one[:1], *one[-1:]))
+            plain = (each for at in _spread(len(one)) if type(each := one[at]) in _ITEMS)
+            return named, len(one), *(_traits(each, level + 1) for each in (*plain, *one[:1], *one[-1:]))
         if kind in _arrays():
             return named, *_of_array(one)
         if level == 0 or isinstance(one, _datasets()):
@@ -78,8 +88,14 @@ def _traits(one: Any, level: int = 0) -> object:
 def _of_array(one: Any) -> tuple[object, ...]:
     shape = tuple(one.shape)
     known = getattr(one, "is_cpu", True) and 0 not in shape and str(getattr(one, "layout", "")) in ("", "torch.strided")
-    ends = [one[(0,) * len(shape)], one[(-1,) * len(shape)]] if known else []
-    return shape, str(one.dtype), *(repr(end.item()) for end in ends)
+    between = [(at,) for at in _spread(*shape)] if len(shape) == 1 else []
+    places = [*between, (0,) * len(shape), (-1,) * len(shape)] if known else []
+    return shape, str(one.dtype), *(repr(one[at].item()) for at in places)
+
+
+def _spread(length: int) -> Iterable[int]:
+    """Some places of so many, without a period: parts of one data set may begin and end alike, and come at a stride."""
+    return range(length) if length <= _MOST else [int(each * _GOLDEN % 1.0 * length) for each in range(_MOST)]
 
 
 def _arrays() -> tuple[type, ...]:

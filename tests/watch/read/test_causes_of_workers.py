@@ -71,6 +71,12 @@ def test_what_workers_save_is_known_by_the_cores_that_training_uses(both_cores: 
     assert row.s == pytest.approx(5.0) and row.recoverable_s == pytest.approx(saved)
 
 
+def _seen(cores: float = 8.0) -> Any:
+    account = Account(40.0, (AccountRow("wait-for-worker", 20.0, 1),))
+    host = SimpleNamespace(usable_cores=cores)
+    return SimpleNamespace(account=account, result=host, rows=lambda loader: account.rows, script_cores=lambda one: 0.5)
+
+
 @pytest.mark.parametrize(("passes", "batches", "uneven"), [(4, (8, 4, 4, 4), False), (4, (20, 4, 4, 4), True)])
 def test_one_batch_more_a_pass_is_no_uneven_work(
     passes: int, batches: tuple[int, ...], uneven: bool, monkeypatch: pytest.MonkeyPatch
@@ -79,7 +85,7 @@ def test_one_batch_more_a_pass_is_no_uneven_work(
     most = max(batches)
     made = [worker(place, busy_s=float(one), busy_share=one / most, batches=one) for place, one in enumerate(batches)]
     monkeypatch.setattr("pipebench.watch.read.causes._uneven_batches", lambda *_: [])
-    seen: Any = SimpleNamespace(account=Account(40.0, (AccountRow("wait-for-worker", 20.0, 1),)))
+    seen = _seen()
     whole = Cause("", 10.0, 10.0, 1, {"workers": 4, "busy": 0.5})
     mean = sum(batches) / most / len(batches)
     found = [*_resting(seen, loader(passes=passes, workers=4), made, whole, mean)]
@@ -103,7 +109,7 @@ def test_a_worker_that_takes_longer_for_a_sample_has_not_more_work(
         worker(0, busy_s=1.0, cpu_s=1.0, busy_share=0.1, samples=samples[1]),
         worker(1, busy_s=busy, cpu_s=cpu, busy_share=0.95, core_wait_s=no_core, samples=samples[0]),
     ]
-    seen: Any = SimpleNamespace(account=Account(40.0, (AccountRow("wait-for-worker", 20.0, 1),)))
+    seen = _seen()
     whole = Cause("waiting", 20.0, 20.0, 1, {"workers": 2, "busy": 0.5})
     (cause,) = _resting(seen, loader(passes=1, workers=2), made, whole, 0.525)
     slower = cause.values.get("slower")

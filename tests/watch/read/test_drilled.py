@@ -51,6 +51,12 @@ def test_shares_are_of_all_looks_at_the_row() -> None:
     ]
 
 
+def test_how_often_a_line_waits_for_a_lock_is_told_where_it_is_known() -> None:
+    waiting = [one._replace(at_lock=at < 15) for at, one in enumerate(_looks({MIX: 60}))]
+    (row,) = _rows([*waiting, *_looks({LOAD: 40, MIX: 10})])
+    assert [(one.line, one.at_lock) for one in row.lines] == [(60, 0.25), (41, None)]
+
+
 def test_small_lines_of_a_function_are_put_together() -> None:
     (row,) = _rows(_looks({LOAD: 92, MIX: 4, PAD: 4}))
     assert [(one.function, one.line, one.looks) for one in row.lines] == [("load_audio", 41, 92), ("Clips.mix", 0, 8)]

@@ -50,6 +50,42 @@ def test_a_loader_that_is_made_anew_is_to_be_made_once(remade: str) -> None:
     assert "make loader 1 once" in _move(account, remade=remade)
 
 
+def _folds(others: tuple[int, ...], remade: str = "same") -> Planted:
+    """Ten passes of a loader that is made anew for each, with other data in the passes `others`."""
+    run = _clients(remade)
+    run.lines = [
+        replace(one, others=sum(one.number >= each for each in others)) if isinstance(one, PassBegun) else one
+        for one in run.lines
+    ]
+    return run
+
+
+@pytest.mark.parametrize(
+    ("remade", "data", "if_alike"),
+    [
+        ("same", "the same data", ""),
+        ("alike", "data that looks the same", " (if its datasets hold the same samples)"),
+    ],
+)
+def test_a_loader_that_is_made_anew_for_each_epoch_of_a_fold_is_to_be_made_once_for_each(
+    remade: str, data: str, if_alike: str
+) -> None:
+    whole, account = _clients(remade).account(), _folds((3, 6), remade).account()
+    assert (
+        f"The loader was made anew 9 times, 7 of them for {data}. Making it once for each data set{if_alike}, "
+        "with persistent_workers=True, could save about" in said(account)
+    )
+    starts = [next(one for one in each.causes if one.code == "start-up") for each in (whole, account)]
+    saved = [one.recoverable_s or 0.0 for one in starts]
+    assert saved[1] == pytest.approx(saved[0] * 7 / 9)
+    assert "make loader 1 once for each data set, before the epochs, with" in _move(account, remade=remade, others=2)
+    assert "no-workers" not in said(account) and "cannot live on" not in said(account)
+
+
+def test_where_most_is_other_data_workers_cannot_live_on() -> None:
+    assert "for other data: workers cannot live on." in said(_folds((1, 2, 4, 5, 7)).account())
+
+
 def test_of_other_data_no_workers_are_the_change_where_they_cost_more_than_they_make() -> None:
     """The loop waits 5.5 s, and the workers make all batches in 0.5 s."""
     account = _clients("other").account()
@@ -87,11 +123,12 @@ def test_workers_that_live_on_are_not_tried_for_other_data() -> None:
     class Seen:
         workers, settings, watched, without_start = 2, {}, made_up.watched(), 2.0
 
-        def __init__(self, remade: str) -> None:
-            self.loader = loader(again=9, remade=remade)
+        def __init__(self, remade: str, others: int = 0) -> None:
+            self.loader = loader(again=9, remade=remade, others=others)
 
         def cause(self, code: str) -> None:
             return None
 
     assert persistent_workers.propose(Seen("alike"), ()) is not None  # type: ignore[arg-type]
     assert persistent_workers.propose(Seen("other"), ()) is None  # type: ignore[arg-type]
+    assert persistent_workers.propose(Seen("alike", others=2), ()) is None  # type: ignore[arg-type]

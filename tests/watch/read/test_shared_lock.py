@@ -18,9 +18,12 @@ WITH = "with self.lock:"
 
 
 def _row(
-    *, row: float = 0.4, share: float = 0.6, off: float = 0.1, text: str = WITH, calls: str = ENTERS, loader: int = 1
-) -> DrilledRow:
-    line = DrilledLine("a/train.py", "Archive.read", 11, calls, text, 60, share, share - off, share + off)
+    *, row: float = 0.4, share: float = 0.6, off: float = 0.1, text: str = WITH, calls: str = ENTERS, loader: int = 1,
+    at_lock: float | None = None,
+) -> DrilledRow:  # fmt: skip
+    line = DrilledLine(
+        "a/train.py", "Archive.read", 11, calls, text, 60, share, share - off, share + off, at_lock=at_lock
+    )
     other = DrilledLine("a/train.py", "Archive.read", 12, "", "raw = f.read(n)", 40, 0.3, 0.2, 0.4)
     return DrilledRow(loader, "Archive.read", "function", row, 100, 0, (other, line))
 
@@ -30,7 +33,7 @@ def _account(monkeypatch: pytest.MonkeyPatch, *rows: DrilledRow, **how: Any) -> 
     run = Planted()
     run.loader(wait_for_worker=900, forward=30, backward=70, workers=how.get("workers", 2))
     for number in range(how.get("workers", 2)):
-        run.worker(number, cpu=0.1, core_wait_ns=how.get("no_core", 0))
+        run.worker(number, cpu=how.get("cpu", 0.1), core_wait_ns=how.get("no_core", 0))
     return run.account(2)
 
 
@@ -54,9 +57,45 @@ def test_a_lock_that_shares_its_line_with_the_work_is_known_by_what_the_line_cal
     assert at_lock([_row(text=one_line, calls="")], 1) is None
 
 
+LOCKS_AND_WORKS = 'with open("a:lock") as f: fcntl.flock(f, fcntl.LOCK_EX); time.sleep(0.006)'
+
+
+@pytest.mark.parametrize(
+    ("text", "at_lock", "waits"),
+    [
+        (LOCKS_AND_WORKS, 0.5, 0.5),  # what the kernel says, not the work inside the lock
+        (LOCKS_AND_WORKS, 0.1, None),
+        (LOCKS_AND_WORKS, None, None),  # nobody knows
+        ("self.lock.acquire(); x = self.read(i)", 0.5, 0.5),
+        ("fcntl.flock(f, fcntl.LOCK_EX)  # a; b", None, 1.0),
+        ("with self.lock as held, open(name) as f:", 0.0, 1.0),  # a lock of another kind
+        ("while not self.lock.acquire(timeout=0.1):", None, 1.0),
+    ],
+)
+def test_a_line_that_does_more_waits_as_long_as_the_kernel_says(
+    text: str, at_lock: float | None, waits: float | None
+) -> None:
+    found = at_lock_of(_row(text=text, calls="", at_lock=at_lock))
+    assert found == (None if waits is None else pytest.approx(0.24 * waits))
+
+
+def at_lock_of(row: DrilledRow) -> float | None:
+    found = at_lock([row], 1)
+    return None if found is None else found.share
+
+
 def test_it_saves_no_more_than_the_loop_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = _account(monkeypatch, _row(row=0.99, share=0.98, off=0.01)).causes[0]
+    found = _account(monkeypatch, _row(row=0.99, share=0.98, off=0.01), cpu=0.05).causes[0]
     assert found.recoverable_s == pytest.approx(0.9)
+
+
+def test_it_saves_no_more_than_the_cores_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    without = _account(monkeypatch, _row(row=0.9, share=0.8), cpu=0.1).causes[0]
+    few = _account(monkeypatch, _row(row=0.9, share=0.8), cpu=0.8).causes[0]
+    assert without.recoverable_s == pytest.approx(0.72)
+    values = few.values
+    free = 0.9 * float(values["usable_cores"]) - float(values["script_cores"])
+    assert few.recoverable_s == pytest.approx(1 - float(values["cores_used"]) / free)
 
 
 def test_one_worker_waits_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,10 @@ def _subset(*indices: int) -> Any:
     return Subset(WHOLE, list(indices))
 
 
+def _fold(number: int) -> Any:
+    return _subset(*(one for one in range(200) if one % 5 != number))
+
+
 @pytest.mark.parametrize(
     ("first", "second", "found"),
     [
@@ -37,6 +41,10 @@ def _subset(*indices: int) -> Any:
         (lambda: _subset(0, 1, 2), lambda: _subset(0, 1, 2), "alike"),
         (lambda: _subset(0, 1, 2), lambda: _subset(3, 1, 2), "other"),
         (lambda: _subset(0, 1, 2), lambda: _subset(0, 2), "other"),
+        (lambda: _fold(1), lambda: _fold(2), "other"),  # which begin and end alike
+        (lambda: Photos(np.array(_fold(1).indices)), lambda: Photos(np.array(_fold(2).indices)), "other"),
+        (lambda: Photos([*"abcde"]), lambda: Photos([*"abxde"]), "other"),
+        (lambda: Photos(torch.tensor([])), lambda: Photos(torch.tensor([])), "alike"),
         (lambda: ConcatDataset([WHOLE, _subset(1)]), lambda: ConcatDataset([WHOLE, _subset(2)]), "other"),
         (lambda: Photos("a.csv"), lambda: Photos("a.csv"), "alike"),
         (lambda: Photos(Path("a.csv")), lambda: Photos(Path("b.csv")), "other"),
@@ -52,7 +60,16 @@ def test_what_shows_of_two_datasets(first: Any, second: Any, found: str) -> None
     kept = first()
     assert known.of(1, kept) == "same" and known.of(2, second()) == "same"  # each is the first of its loader
     assert known.of(1, second()) == found
-    assert known.of(1, second()) == found  # what differed once stays so
+    assert known.others[1] == (found == "other")
+
+
+def test_other_data_is_counted_beside_what_the_rest_was() -> None:
+    """Of two folds, each with one dataset; and of folds whose part is made anew for each epoch."""
+    folds, samples = [_subset(0, 1), _subset(2, 3)], Samples()
+    assert [samples.of(1, folds[fold]) for fold in (0, 0, 0, 1, 1)] == ["same"] * 5
+    assert (samples.others[1], samples.of(1, _subset(2, 3)), samples.others[1]) == (1, "alike", 1)
+    assert [samples.of(2, _subset(one, 9)) for one in (0, 1, 2)] == ["same", "other", "other"]
+    assert samples.of(2, _subset(2, 9)) == "alike" and samples.others[2] == 2
 
 
 def test_what_cannot_be_looked_at_is_alike() -> None:
