@@ -144,8 +144,7 @@ class Loaders:
         self.loop.pass_begins(iterator, number, self.passes[number])
         twice_ns = self.loop.arrivals.parts.new_workers_ns
         data = self.remade[number], self.samples.others.get(number, 0), self.samples.anew(number)
-        made = self.again[number], twice_ns, *data
-        self.recording.write(PassBegun(number, self.passes[number], began, *made))
+        self.recording.write(PassBegun(number, self.passes[number], began, self.again[number], twice_ns, *data))
 
     def before_next(self, iterator: Any) -> None:
         """Begins a wait."""
