@@ -44,7 +44,7 @@ def without_part(one: Cause) -> str:
     """The sentences on workers of a stream that get no part of it, with what more parts could save."""
     values: Any = one.values
     parts = counted(values["shards"], "part")
-    of = f"its stream has {parts}, such as shards" if values["shards"] else "its stream gives them no part"
+    of = f"its stream has {parts} (shards, files)" if values["shards"] else "its stream gives them no part"
     less = "" if one.code == "few-parts" else f" num_workers={values['makers']} is as fast."
     more = saving(replace(one, recoverable_s=values["parts_s"]), "As many parts as workers")
     return f" {values['idle']} of its {values['workers']} workers made no batch: {of}.{less}{more}"

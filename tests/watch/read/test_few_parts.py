@@ -44,7 +44,7 @@ def test_more_parts_are_the_step_where_some_workers_have_none() -> None:
     assert cause.recoverable_s == pytest.approx(0.5), "twice as many workers work, and cores are free"
     assert (
         "Waiting for the workers of loader 1 took 900 ms of the run's 1.10 s (82 %). 2 of its 4 workers made no batch: "
-        "its stream has 2 parts, such as shards. As many parts as workers could save about 500 ms"
+        "its stream has 2 parts (shards, files). As many parts as workers could save about 500 ms"
     ) in said(account)
     move = move_of_run(None, account.causes, 2.0)
     found = replace(made_up.watched(), loaders=(loader(shards=2, workers=4),), loaders_in_loop=(1,))
@@ -65,7 +65,7 @@ def test_where_the_cores_are_used_up_more_parts_are_no_step() -> None:
     cause = account.causes[0]
     assert cause.code not in ("few-parts", "uneven-workers") and cause.recoverable_s == pytest.approx(0.9)
     assert float(cause.values["parts_s"]) < 0.1
-    assert "2 of its 4 workers made no batch: its stream has 2 parts, such as shards. num_workers=2 is as fast." in (
+    assert "2 of its 4 workers made no batch: its stream has 2 parts (shards, files). num_workers=2 is as fast." in (
         said(account)
     )
 
