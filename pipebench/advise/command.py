@@ -68,9 +68,8 @@ class AdviseOptions:
 def advise(options: AdviseOptions, argv: Sequence[str], keep: Keep | None = None) -> int:
     """Runs `argv` (a script and its arguments, or a command line), tries remedies on it, and reports on standard error.
 
-    Returns the exit status of what was run; 1 in place of 0 if the report could not be kept. The training is kept. The
-    report comes as soon as everything is tried; the script then goes on. `keep` receives the figures of the watched
-    part (None: nothing was watched) and the advice.
+    Returns the exit status of what was run. The training is kept. The report comes as soon as everything is tried; the
+    script then goes on. `keep` receives the figures of the watched part (None: nothing was watched) and the advice.
     """
     if not argv:
         raise PipebenchError("there is no script to try", "name one: pipebench advise train.py [its arguments]")
@@ -90,10 +89,8 @@ def advise(options: AdviseOptions, argv: Sequence[str], keep: Keep | None = None
             "afterwards": reporter.report,
         }
         if options.command:
-            status = supervisor.run_command(argv, watched_environment(folder, settings), **around).status
-        else:
-            status = supervisor.run(["-m", *argv] if options.module else list(argv), settings, **around).status
-        return status or int(reporter.unsaved)
+            return supervisor.run_command(argv, watched_environment(folder, settings), **around).status
+        return supervisor.run(["-m", *argv] if options.module else list(argv), settings, **around).status
 
 
 def _remove(patch: Path) -> None:
@@ -164,7 +161,6 @@ class _Reporter:
     started: str = ""  # as in WatchResult
     began_s: float = field(default_factory=time.time)
     done: bool = False
-    unsaved: bool = False  # whether the report could not be kept
 
     @property
     def ends(self) -> bool:
@@ -214,9 +210,7 @@ class _Reporter:
             sys.stderr.write("\n" + layout.text(made, width=width, colour=colour, lacking=lacking))
             sys.stderr.flush()
         if self.keep is not None:
-            self.unsaved = True
             self.keep(watched, advice)
-            self.unsaved = False
 
     def _with_text(self, advice: Advice) -> Advice:
         """The advice with the lines that the user writes, and what became of the patch."""

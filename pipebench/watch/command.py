@@ -66,21 +66,19 @@ def watch(
 
     `argv` is a script and its arguments, or a whole command line (`options.command`). `keep` receives the result after
     it is shown. `full` shows every figure, and without `show` nothing is shown. If pipebench fails, it prints a message
-    on standard error, and the status is the same; but it is 1, and not 0, if `keep` fails.
+    on standard error; the status is the same.
     """
     say = sys.stderr.write
     shown: dict[str, Any] = {"width": columns(sys.stderr), "colour": colours(sys.stderr), "full": full}
     shown["lacking"] = missing(encoding(sys.stderr))
-
-    unsaved: list[WatchResult] = []
 
     def report(result: WatchResult, *command: WatchedCommand) -> None:
         calibration = _calibration()
         found, programs = without_secrets(result), [without_secrets(one) for one in command]
         if show:
             _guarded(say, lambda: say("\n" + whole(found, calibration, *programs, **shown)))
-        if keep is not None and not _guarded(say, lambda: keep(found, calibration, *programs)):
-            unsaved.append(found)
+        if keep is not None:
+            _guarded(say, lambda: keep(found, calibration, *programs))
 
     options = dataclasses.replace(options, started=started(argv, module=options.module, command=options.command))
     for line in limits.too_tight_for_workers():
@@ -94,7 +92,7 @@ def watch(
             status, _ = observe(options, argv, say, report, follow)
     if options.bound:
         say(AT_END)
-    return status or int(bool(unsaved))
+    return status
 
 
 @contextlib.contextmanager
@@ -294,17 +292,14 @@ def _traced(processes: list[Process], place: Path | None, say: Callable[[str], o
         yield Note("fault-outside", {"what": "writing the trace", "fault": told(error)})
 
 
-def _guarded(say: Callable[[str], object], act: Callable[[], object]) -> bool:
-    """Whether `act` ended without an error. One is said, and not raised."""
+def _guarded(say: Callable[[str], object], act: Callable[[], object]) -> None:
     try:
         act()
-        return True
     except PipebenchError as error:
         say(_told_problem(error))
     except Exception as error:
         what = inert(f"{type(error).__name__}: {error}")
         say(f"pipebench: this run has no report, because of a fault of pipebench ({what})\n")
-    return False
 
 
 def _told_problem(error: PipebenchError) -> str:

@@ -93,18 +93,6 @@ def test_a_short_report_says_that_a_trace_was_not_written(tmp_path: Path) -> Non
         assert done.returncode == 0 and "pipebench: cannot write " in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize(("command", "own", "status"), [("watch", 0, 1), ("watch", 3, 3), ("advise", 0, 1)])
-def test_a_report_that_was_asked_for_and_not_saved_has_a_status(
-    command: str, own: int, status: int, tmp_path: Path
-) -> None:
-    """Other commands end with 1 then, too. The script's own status goes first."""
-    spoils = "import os, shutil, sys\nshutil.rmtree('there')\nopen('there', 'w').close()\n"
-    (tmp_path / "train.py").write_text(f"{spoils}sys.exit({own})\n")
-    line = [sys.executable, "-m", "pipebench", command, "--export-json", "there/r.json", "train.py"]
-    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=100)
-    assert done.returncode == status and "pipebench: cannot write " in done.stderr, done.stderr
-
-
 @pytest.mark.parametrize("how", [["train.py"], ["--", "sh", "-c", "rm -r kept/pipebench-watch-*; exit 5"]])
 def test_records_that_somebody_removed_are_said_with_the_remedy(how: list[str], tmp_path: Path) -> None:
     """As scripts do that clean the folder for temporary files when they begin."""
