@@ -124,14 +124,7 @@ def _savings(account: Account) -> Iterator[Picture]:
 
 
 def _as_the_verdict(account: Account, saved: dict[str, float]) -> None:
-    """What else faster loading saves, as the verdict says.
-
-    Batches that are received late wait for busy workers, and training waits for the cores that these use.
-    """
-    late = {one.loader: float(one.values["late_s"]) for one in account.causes if "late_s" in one.values}
-    if late and "faster-loading" in saved:
-        saved["faster-loading"] += sum(late.values())
-        saved["smaller-hand-off"] = max(0.0, saved.get("smaller-hand-off", 0.0) - sum(late.values()))
+    """What else faster loading saves, as the verdict says: training waits for the cores that workers use."""
     cores = {one.loader: float(one.values.get("core_s", 0.0)) for one in account.causes if one.code in _OF_WORKERS}
     if sum(cores.values()):
         saved["faster-loading"] = saved.get("faster-loading", 0.0) + sum(cores.values())
