@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from pipebench.remedies import slow_lines
-from pipebench.remedies.seen import TRY_FROM, Seen, without_share
+from pipebench.remedies.seen import TRY_FROM, Seen
 from pipebench.results.advice import Change, Finding, Place
 from pipebench.results.drilled import DrilledLine
 
@@ -32,7 +32,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     most = max(shares, key=shares.__getitem__, default=None)
     if most is None or shares[most] < _MOST:
         return None
-    predicted = min(seen.most_by_workers, without_share(shares[most]))
+    predicted = slow_lines.at_most(seen, shares[most])
     if predicted < TRY_FROM:
         return None
     _, first = max(functions[most], key=lambda one: one[0])

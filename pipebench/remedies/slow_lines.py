@@ -27,7 +27,7 @@ def propose(seen: Seen, tried: Sequence[Finding]) -> Change | None:
     if found is None:
         return None
     share, title, how, at = found
-    predicted = _at_most(seen, share)
+    predicted = at_most(seen, share)
     if predicted < TRY_FROM:
         return None
     return Change(
@@ -57,7 +57,7 @@ def _tried(seen: Seen, line: DrilledLine) -> bool:
     return bool(line.title in (OPENED.title, BUILT.title) and seen.serves_stages and builds(line.text))
 
 
-def _at_most(seen: Seen, share: float) -> float:
+def at_most(seen: Seen, share: float) -> float:
     """The speed-up of the loop if these lines took no time. Without workers, the loop makes the samples itself."""
     if seen.workers:
         return min(seen.most_by_workers, without_share(share))

@@ -95,7 +95,6 @@ def _if_divisible(move: NextMove) -> str:
 def _foreseen(move: NextMove) -> str:
     if move.fair is None:
         return ""
-    wanted = (move.cores_used or 0.0) + move.wanted_cores
     where = " Without other processes, the loop is" if _quiet(move) else " The loop is"
     said, alone = [], _alone(move)
     if move.alone is not None and move.fair.speedup < _WORTH <= move.alone.speedup:
@@ -105,7 +104,7 @@ def _foreseen(move: NextMove) -> str:
         alone = ""
     else:
         said.append(f"{where} predicted to be {spoken(move.fair)} as fast{_of_passes(move)}; {_not_tried(move)}.")
-    if move.workers and wanted < move.workers / 2:
+    if move.workers and _wanted(move) < move.workers / 2:
         said.append(" The workers mostly wait: this assumes that what they wait for serves more of them, too.")
     if _quiet(move):
         said.append(" What it may gain more beside them would be taken from them.")
@@ -116,8 +115,12 @@ def _foreseen(move: NextMove) -> str:
 
 def _takes(move: NextMove) -> bool:
     """Whether a part of what is predicted would be taken from other processes."""
-    wanted = (move.cores_used or 0.0) + move.wanted_cores
-    return (move.foreign_cores or 0.0) >= MANY_CORES and wanted >= MANY_CORES and not _quiet(move)
+    return (move.foreign_cores or 0.0) >= MANY_CORES and _wanted(move) >= MANY_CORES and not _quiet(move)
+
+
+def _wanted(move: NextMove) -> float:
+    """The cores that the workers use, and those that they want and do not get."""
+    return (move.cores_used or 0.0) + move.wanted_cores
 
 
 def _quiet(move: NextMove) -> bool:

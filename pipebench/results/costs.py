@@ -86,6 +86,11 @@ class LoopCosts:
         return self.receive_s + self.late_s
 
     @property
+    def each_made_s(self) -> tuple[float, ...]:
+        """Seconds in which each batch is made by a worker that never waits for a core."""
+        return tuple(cpu + blocked for cpu, blocked in zip(self.cpu_s, self.blocked_s, strict=True))
+
+    @property
     def made_s(self) -> float:
         """Mean seconds in which a batch is made by a worker that never waits for a core."""
         return fmean(self.cpu_s) + fmean(self.blocked_s)

@@ -195,8 +195,12 @@ class Ranks:
 
     @property
     def held_up_by(self) -> int | None:
-        """The rank that the others wait for, in many steps or in a few (None: none is known)."""
-        return self.late_in_few.rank if self.straggler is None and self.late_in_few is not None else self.straggler
+        """The rank that the others waited for: in many steps, when it hung, or in a few steps (None: not known)."""
+        if self.straggler is not None:
+            return self.straggler
+        if self.hang is not None and self.hang.ranks:
+            return self.hang.ranks[0]
+        return None if self.late_in_few is None else self.late_in_few.rank
 
     @property
     def hours_a_day(self) -> float:

@@ -146,7 +146,7 @@ def waiting(seen: Seen) -> Iterable[Cause]:
         if not waited or not any(worker.busy_s for worker in workers) or vain.get(one.loader, 0.0) >= HALF * waited:
             continue  # nothing to tell, or it is told
         whole = Cause("", waited, saved, one.loader, values)
-        whole = replace(whole, values={**values, **idle_values(seen, one, seen.workers(one), whole)})
+        whole = replace(whole, values={**values, **idle_values(seen, one, workers, whole)})
         if (parts := few_parts(whole)) is not None:
             yield parts
             continue

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from pipebench.results.account import Cause
 from pipebench.results.watched import LoaderResult, WorkerResult
-from pipebench.watch.read.makers import makers
 from pipebench.watch.read.of_causes import Seen, on_cores_s, wanted_cores
 
 CODE = "few-parts"
@@ -15,13 +14,13 @@ _MOST = 0.25  # of what faster loading could save: else what the others do is th
 
 
 def idle_values(
-    seen: Seen, one: LoaderResult, workers: Sequence[WorkerResult], whole: Cause
+    seen: Seen, one: LoaderResult, made: Sequence[WorkerResult], whole: Cause
 ) -> Mapping[str, str | int | float]:
     """The number of workers without a part, of those with one, and what as many parts as workers could save; or empty.
 
-    The cores bound it: workers that compute share those that the script leaves.
+    `made` are the `makers`. The cores bound it: workers that compute share those that the script leaves.
     """
-    made = makers(one, workers)
+    workers = seen.workers(one)
     if len(made) == len(workers):
         return {}
     whole_s = sum(row.s for row in seen.rows(loader=one.loader))

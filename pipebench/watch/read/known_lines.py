@@ -103,14 +103,18 @@ def known(line: Line) -> Known | None:
         return FILLED if _FILLS.match(line.text) else NESTED
     if line.again and _reads_all(line):
         return AGAIN_MADE if line.function.endswith(".__init__") else AGAIN
-    texts = dict.fromkeys((resolved(line), by_value(line)))
+    text = resolved(line)
+    texts = dict.fromkeys((text, _valued(line, text)))
     found = (one for one in KNOWN for text in texts if one.pattern.search(text) and _is_it(one, line, text))
     return next(found, None)
 
 
 def by_value(line: Line) -> str:
     """The text as `resolved` gives it, with what the module gives its names."""
-    text = resolved(line)
+    return _valued(line, resolved(line))
+
+
+def _valued(line: Line, text: str) -> str:
     return with_values(text, (*line.above, text, *line.below), line.values)
 
 

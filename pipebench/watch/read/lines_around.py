@@ -6,7 +6,7 @@ But for the text itself, which is asked for line by line.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pipebench.watch.read.known_lines import GIVES, LONGEST, LOOP, Line, indent_of, statement
 
@@ -26,14 +26,14 @@ def around(file: str, line: int, text: Text, row: Line = _NO_ROW) -> Line:
     above = function_above(file, line, text)
     below = function_below(file, line, above, text)
     indent = indent_of(text(file, line))
-    values = of_module(file, text)
+    statements = giving(file, text)
     return row._replace(
         text=statement_at(file, line, text),
         indent=indent,
         above=above,
         below=below,
-        given=given(file, text),
-        values=values,
+        given=[one for one, _ in statements],
+        values=of_module(statements),
     )
 
 
@@ -88,27 +88,24 @@ def body_around(file: str, line: int, text: Text) -> list[str]:
     return body
 
 
-def given(file: str, text: Text) -> list[str]:
-    """The statements of a file that give a name its value, each in one line."""
-    return [one for one, _ in _giving(file, text)]
-
-
-def of_module(file: str, text: Text) -> dict[str, str]:
-    """What a file gives a name outside of its functions and classes, of names that it gives a value once."""
-    found: dict[str, list[str]] = {}
-    for one, inside in _giving(file, text):
-        if (gives := GIVES.match(one)) is not None:
-            for name in re.split(r"\s*,\s*", gives[1]):
-                found.setdefault(name, []).append("" if inside or name != gives[1] else gives[2])
-    return {name: its[0] for name, its in found.items() if len(its) == 1 and its[0]}
-
-
-def _giving(file: str, text: Text) -> Iterator[tuple[str, bool]]:
-    """The statements that give a name its value, and whether each is inside something."""
+def giving(file: str, text: Text) -> list[tuple[str, bool]]:
+    """The statements of a file that give a name its value, each in one line, and whether it is inside something."""
+    found = []
     for at in range(1, _LONG):
         one = text(file, at)
         if not one:
             break
         if GIVES.match(one):
             whole = statement([one, *(text(file, at + more) for more in range(1, LONGEST))])
-            yield whole, indent_of(one) > 0
+            found.append((whole, indent_of(one) > 0))
+    return found
+
+
+def of_module(statements: Iterable[tuple[str, bool]]) -> dict[str, str]:
+    """What such statements give a name outside of functions and classes, of names that get a value once."""
+    found: dict[str, list[str]] = {}
+    for one, inside in statements:
+        if (gives := GIVES.match(one)) is not None:
+            for name in re.split(r"\s*,\s*", gives[1]):
+                found.setdefault(name, []).append("" if inside or name != gives[1] else gives[2])
+    return {name: its[0] for name, its in found.items() if len(its) == 1 and its[0]}

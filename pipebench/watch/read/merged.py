@@ -48,8 +48,7 @@ def merged(reports: Iterable[Report]) -> Report:
     numbers = {id(report): number for number, report in enumerate(last)}
     placed = [dataclasses.replace(one, report=numbers[id(report)]) for report, one, _ in found]
     ranks = with_hang(_compared(found), placed)
-    hung = ranks.hang.ranks[:1] if ranks.hang is not None else ()
-    chosen = ranks.held_up_by if ranks.straggler is not None or not hung else hung[0]
+    chosen = ranks.held_up_by
     shown = 0 if chosen is None else [one.rank for _, one, _ in found].index(chosen)
     programs = tuple(
         dataclasses.replace(one, watched=None if place == shown else figures, host=_host(report), steps=())

@@ -157,9 +157,9 @@ def _shown(found: Sequence[Program]) -> tuple[int | None, Ranks | None]:
         ],
     )
     ranks = with_hang(ranks, [found[place] for place in together])
-    first = (ranks.hang.ranks if ranks.hang is not None else ()) or ranks.readers
-    known = ranks.held_up_by if ranks.straggler is not None or not first else first[0]
-    chosen = ranks.rows[0].rank if known is None else known
+    chosen = ranks.held_up_by
+    if chosen is None:
+        chosen = (ranks.readers or (ranks.rows[0].rank,))[0]
     return next(place for place in together if found[place].rank == chosen), ranks
 
 

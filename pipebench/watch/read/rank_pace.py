@@ -95,7 +95,7 @@ def _own_wait_s(found: WatchResult) -> float:
 
 def _relative_error(costs: LoopCosts) -> float | None:
     """The standard error of the mean time of a batch, as a share of it, from means of blocks of neighbours."""
-    made = [cpu + blocked for cpu, blocked in zip(costs.cpu_s, costs.blocked_s, strict=True)]
+    made = costs.each_made_s
     each = len(made) // _BLOCKS
     if each < 2 or not sum(made):
         return None
@@ -110,15 +110,16 @@ class Costs:
     `all_s` is saved if in each step the last rank is like the median one, and `of_rank_s` divides it among the ranks
     that were last. `alone_s` is what each rank costs: it is saved if that rank alone is like the median of the others.
 
-    `last` has the rank that came last in each step by what its own process did. If the workers of one rank decide how
-    long a step takes, `slower` is by what share they are slower than those of the next rank, and `unsure` the standard
-    error of that share (None: not known).
+    `last` has the rank that came last in each step by what its own process did, and `late_ns` by how much later than
+    the median one (nanoseconds). If the workers of one rank decide how long a step takes, `slower` is by what share
+    they are slower than those of the next rank, and `unsure` the standard error of that share (None: not known).
     """
 
     all_s: float
     of_rank_s: tuple[float, ...]
     alone_s: tuple[float, ...]
     last: tuple[int, ...] = ()
+    late_ns: tuple[float, ...] = ()
     slower: float | None = None
     unsure: float | None = None
 
@@ -135,10 +136,11 @@ def costs(
     spent = [[one.own_ns(its[number]) for number in common] for one, its in zip(paces, own, strict=True)]
     weights = [weight(number, STEP_BITS) for number in common]
     late, first, last = [0.0] * len(own), [0.0] * len(own), []
-    last_ns = 0.0
+    late_ns, last_ns = [], 0.0
     for each, times in zip(zip(*spent, strict=True), weights, strict=True):
         place = max(range(len(each)), key=each.__getitem__)
-        late[place] += (each[place] - median_low(each)) * times
+        late_ns.append(each[place] - median_low(each))
+        late[place] += late_ns[-1] * times
         first[place] += (each[place] - max(each[:place] + each[place + 1 :])) * times
         last_ns += each[place] * times
         last.append(place)
@@ -154,6 +156,7 @@ def costs(
         of_rank_s=(),
         alone_s=tuple(_beyond_chance(alone)),
         last=tuple(last),
+        late_ns=tuple(late_ns),
     )
     if max(loads) <= together_s:
         return replace(found, of_rank_s=tuple(one * found.all_s / (sum(late_s) or 1.0) for one in late_s))
@@ -175,18 +178,15 @@ def _with_slower(found: Costs, paces: Sequence[Pace], slowest: int) -> Costs:
 
 
 def late_in_few(
-    paces: Sequence[Pace], own: Sequence[Mapping[int, StepOfRank]], common: Sequence[int]
+    cost: Costs, paces: Sequence[Pace], own: Sequence[Mapping[int, StepOfRank]], common: Sequence[int]
 ) -> LateInFew | None:
     """The rank whose own process is late in a few of the steps, by its place, if that is most of what the ranks lose.
 
     None: these are many steps, or of several ranks.
     """
     late: list[tuple[float, int, int, bool]] = []
-    for number in common:
-        each = [one.own_ns(its[number]) for one, its in zip(paces, own, strict=True)]
-        place = max(range(len(each)), key=each.__getitem__)
-        behind, stands_for = each[place] - median_low(each), weight(number, STEP_BITS)
-        step = own[place][number]
+    for number, place, behind in zip(common, cost.last, cost.late_ns, strict=True):
+        step, stands_for = own[place][number], weight(number, STEP_BITS)
         waits = paces[place].own_ns(step) - step.work_ns > step.work_ns
         late.append((behind * stands_for, stands_for, place, waits))
     late.sort(reverse=True)

@@ -95,19 +95,19 @@ def compared(of: int, ranks: Sequence[Rank]) -> Ranks:
     found = _with_outside(found, own, common, every * step_s)
     slow = _straggler(found, cost, last, stand_for)
     if slow is None:
-        return _with_few(found, paces, own, common)
+        return _with_few(found, cost, paces, own, common)
     saved_s = cost.alone_s[next(place for place, row in enumerate(rows) if row is slow)]
     found = dataclasses.replace(found, saved_share=min(share, saved_s / step_s))
     return _explained(found, slow, ranks)
 
 
 def _with_few(
-    found: Ranks, paces: Sequence[Pace], own: Sequence[Mapping[int, StepOfRank]], common: Sequence[int]
+    found: Ranks, cost: Costs, paces: Sequence[Pace], own: Sequence[Mapping[int, StepOfRank]], common: Sequence[int]
 ) -> Ranks:
     """The same, with the rank that held the others up in a few steps, if one did."""
     if found.hidden or found.steps < FEWEST_STEPS or found.cost_share < _WORTH_NAMING:
         return found
-    few = late_in_few(paces, own, common)
+    few = late_in_few(cost, paces, own, common)
     if few is None or few.s < _WORTH_NAMING * found.steps * found.step_s:
         return found
     return dataclasses.replace(found, late_in_few=dataclasses.replace(few, rank=found.rows[few.rank].rank))

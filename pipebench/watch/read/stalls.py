@@ -83,8 +83,7 @@ def has_reason(found: Period, waits: Sequence[int], costs: LoopCosts | None) -> 
     if costs is None or costs.prefetch_factor < 2:
         return True
     stall_s = found.share * sum(waits) / (len(waits) / found.period) / 1e9
-    made = [cpu + blocked for cpu, blocked in zip(costs.cpu_s, costs.blocked_s, strict=False)]
-    known = [one for one in (made, costs.step_s) if len(one) >= _LEAST_PERIODS * found.period]
+    known = [one for one in (costs.each_made_s, costs.step_s) if len(one) >= _LEAST_PERIODS * found.period]
     return len(known) < 2 or any(_longest(one, found.period) - median(one) >= _OF_STALL * stall_s for one in known)
 
 

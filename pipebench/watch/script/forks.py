@@ -5,7 +5,6 @@ A child that trains is not watched, and says so.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import threading
@@ -13,6 +12,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from pipebench.watch.record.from_handlers import forgiving
 from pipebench.watch.record.patches import unseen
 from pipebench.watch.record.program_lines import LoadsInFork
 from pipebench.watch.record.recording import Recording
@@ -60,7 +60,7 @@ def tell_of_fork(recording: Recording, loader: Any) -> None:
     if os.getpid() in _told:
         return
     _told.add(os.getpid())
-    with contextlib.suppress(Exception):  # here is no recording that could have a fault
+    with forgiving():  # here is no recording that could have a fault
         Recording(recording.settings, "fork").write(LoadsInFork(type(getattr(loader, "dataset", None)).__name__))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipebench.watch.read.lines_around import function_above, function_below, given
+from pipebench.watch.read.lines_around import function_above, function_below, giving
 
 SOURCE = """\
 import json
@@ -35,5 +35,5 @@ def test_the_statements_that_give_a_name_its_value_are_those_of_the_file() -> No
             "        ]", "        self.a, self.b = [], {}", "        if self.a == 1:", "            print(a=2)"]
     # fmt: on
     lines = [f"{one}\n" for one in text]
-    found = given("data.py", lambda file, at: lines[at] if at < len(lines) else "")
-    assert found == ["self.items = [ 1 for _ in f ]", "self.a, self.b = [], {}"]
+    found = giving("data.py", lambda file, at: lines[at] if at < len(lines) else "")
+    assert [one for one, _ in found] == ["self.items = [ 1 for _ in f ]", "self.a, self.b = [], {}"]
